@@ -26,9 +26,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypedDict
 
 from wesichain.context import ContextView
-from wesichain.agent import Advice, Clock
 from wesichain.core import ModelSettings, StrategySource
-from wesichain.core.internal import CancellationToken
+from wesichain.core.internal import Advice, CancellationToken, Clock
 from wesichain.middleware import Middleware
 from wesichain.policy import Budget, PolicyEngine
 from wesichain.tools import ToolContext

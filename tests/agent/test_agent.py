@@ -110,7 +110,7 @@ def test_instructions(instructions: Any, shown: str | None) -> None:
 
 def test_instructions_are_text() -> None:
     number: Any = lambda: 5  # noqa: E731  # as it slips past a type checker
-    with pytest.raises(ConfigError, match="the instructions gave 5"):
+    with pytest.raises(ConfigError, match="the instructions function returned 5"):
         Agent(ScriptedLlm(["x"]), instructions=number).run_sync("q")
 
 
@@ -153,8 +153,8 @@ def test_history_goes_in_and_comes_out() -> None:
         pytest.param({"instructions": 5}, "use text, or a function", id="a-number-for-instructions"),
         pytest.param({"tool_concurrency": "2"}, "1 or more", id="a-text-for-a-number"),
         pytest.param({"loop_guard": True}, "LoopGuard", id="a-bool-for-a-guard"),
-        pytest.param({"events": print}, "is no sink", id="a-function-for-a-sink"),
-        pytest.param({"events": [5]}, "is no sink", id="a-number-among-the-sinks"),
+        pytest.param({"events": print}, "is not an event sink", id="a-function-for-a-sink"),
+        pytest.param({"events": [5]}, "is not an event sink", id="a-number-among-the-sinks"),
     ],
 )
 def test_a_wrong_option_is_told_when_the_agent_is_made(options: dict[str, Any], complaint: str) -> None:

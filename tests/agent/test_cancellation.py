@@ -15,7 +15,9 @@ from tests.agent.kit import ADD, add, call, check_events, kinds, say
 from tests.waiting import settle, until
 from tests.warm import python
 from wesichain.agent import Agent, AgentRuntime, Completed, Failed, Interrupted
+from wesichain.context import Summarise
 from wesichain.core import LlmRequest, LlmResponse, Observation, RunInterrupted
+from wesichain.core.events import ContextReduced
 from wesichain.errors import LlmTransportError, ModelTransportError, ToolTimeoutError
 from wesichain.middleware import Middleware
 from wesichain.policy import Backoff, Budget, FailFast, Recovery, Retry
@@ -176,7 +178,7 @@ class GivesUp:
         return say(content="yes")
 
 
-@pytest.mark.parametrize(
+with_and_without_limits = pytest.mark.parametrize(
     "options",
     [
         pytest.param({}, id="alone"),
@@ -184,6 +186,9 @@ class GivesUp:
         pytest.param({"budget": Budget(seconds=60)}, id="with-a-time-limit"),
     ],
 )
+
+
+@with_and_without_limits
 async def test_a_cancelled_error_that_nobody_asked_for_is_a_fault_of_the_model(options: Any) -> None:
     outcome = await Agent(GivesUp(1), policy=FailFast()).outcome("q", **options)
     assert isinstance(outcome, Failed)
@@ -212,6 +217,90 @@ async def test_a_cancelled_error_that_nobody_asked_for_is_a_fault_of_a_check_and
     assert isinstance(wrapped, Failed)
     assert "Refusing.wrap_run" in str(wrapped.error)
     check_events(wrapped.events)
+
+
+class PassesOn(Middleware):
+    @override
+    async def wrap_model(self, ctx: Any, request: Any, call_next: Any) -> Any:
+        return await call_next(request)
+
+
+class RaisesForModel(Middleware):
+    @override
+    async def wrap_model(self, ctx: Any, request: Any, call_next: Any) -> Any:
+        raise asyncio.CancelledError
+
+
+class RaisesForTool(Middleware):
+    @override
+    async def wrap_tool(self, ctx: Any, call: Any, call_next: Any) -> Any:
+        await asyncio.sleep(0)
+        raise asyncio.CancelledError
+
+
+class CancelsAndRaises(Middleware):
+    @override
+    async def wrap_model(self, ctx: Any, request: Any, call_next: Any) -> Any:
+        ctx.cancellation.cancel("enough")
+        raise asyncio.CancelledError
+
+
+@with_and_without_limits
+class TestACancelledErrorInMiddleware:
+    async def test_of_its_model_is_a_fault_of_the_model(self, options: Any) -> None:
+        model, retry = GivesUp(1), Recovery({ModelTransportError: Retry()})
+        result = await Agent(model, policy=retry, middleware=[PassesOn()]).run("q", **options)
+        assert (result.output, model.calls) == ("yes", 2)
+
+    @pytest.mark.parametrize("calls", [1, 2])
+    @pytest.mark.parametrize("middleware", [RaisesForModel(), RaisesForTool()], ids=["model", "tool"])
+    async def test_ends_the_run_and_names_the_middleware(
+        self, middleware: Middleware, calls: int, options: Any
+    ) -> None:
+        reply = say(*(call("sleeper", id=f"c{number}") for number in range(calls)))
+        outcome = await Agent(ScriptedLlm([reply]), tools=[sleeper], middleware=[middleware]).outcome(
+            "q", **options
+        )
+        assert isinstance(outcome, Failed)
+        assert type(middleware).__name__ in str(outcome.error)
+        assert "nobody had cancelled it" in str(outcome.error)
+        check_events(outcome.events)
+
+    async def test_of_a_timeout_of_its_own_reaches_it(self, options: Any) -> None:
+        class GivesUpSoon(Middleware):
+            @override
+            async def wrap_model(self, ctx: Any, request: Any, call_next: Any) -> Any:
+                try:
+                    async with asyncio.timeout(0.01):
+                        return await call_next(request)
+                except TimeoutError:
+                    return say(content="too late")
+
+        result = await Agent(FunctionLlm(hang), middleware=[GivesUpSoon()]).run("q", **options)
+        assert result.output == "too late"
+
+    async def test_of_one_that_has_stopped_the_run_interrupts_it(self, options: Any) -> None:
+        if "cancellation" in options:
+            options = {"cancellation": CancellationToken()}  # it is cancelled here
+        outcome = await Agent(ScriptedLlm([]), middleware=[CancelsAndRaises()]).outcome("q", **options)
+        assert isinstance(outcome, Interrupted)
+        assert outcome.reason == "enough"
+        check_events(outcome.events)
+
+
+@with_and_without_limits
+async def test_a_cancelled_error_of_a_model_that_summarises_leaves_the_context_as_it_is(options: Any) -> None:
+    @tool
+    async def read(page: int) -> str:
+        """Read a page."""
+        return f"page {page}: ".ljust(400, "x")
+
+    pages = [say(call("read", {"page": page}, id=f"c{page}")) for page in range(2)]
+    view = Summarise(150, keep_tokens=50, llm=GivesUp(9))
+    outcome = await Agent(ScriptedLlm([*pages, "read"]), tools=[read], context=[view]).outcome("q", **options)
+    assert isinstance(outcome, Completed)
+    troubles = [event.trouble for event in outcome.events if isinstance(event, ContextReduced)]
+    assert any("nobody had cancelled it" in trouble for trouble in troubles)
 
 
 async def test_a_run_in_a_tool_whose_time_is_up_is_cancelled_and_asks_no_more() -> None:

@@ -24,12 +24,12 @@ from wesichain.core import (
     to_json,
 )
 from wesichain.core.events import ContextReduced
-from wesichain.core.internal import CancellationToken, Cut, Transcript
+from wesichain.core.internal import CancellationToken, Cut, Transcript, replace
 from wesichain.errors import ConfigError, LlmTransportError
 from wesichain.policy import Budget
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm
 from wesichain.tools import tool
-from wesichain.trace import Recorder, diff, find_run, load
+from wesichain.trace import Recorder, Recording, diff, find_run, load
 
 HOPS = 9
 
@@ -263,14 +263,21 @@ class TestASummary:
             await asyncio.sleep(60)
             return "late"
 
-        views = [Summarise(4_000, 1_500, llm=FunctionLlm(hang, model="s"))]
-        ended = await Agent(
-            FunctionLlm(reader(), model="m"),
-            tools=[look],
-            context=views,
-            budget=Budget(50, seconds=0.5),
-            on_limit=on_limit,
-        ).outcome("read")
+        def new_agent(model: Any) -> Agent[Any, str]:
+            views = [Summarise(4_000, 1_500, llm=FunctionLlm(hang, model="s"))]
+            limit = Budget(50, seconds=0.5)
+            return Agent(model, tools=[look], context=views, budget=limit, on_limit=on_limit)
+
+        ended = await new_agent(FunctionLlm(reader(), model="m")).outcome("read")
+        recorded = Recording(ended.events[0].run_id, ended.events)
+        assert (await replay(recorded, new_agent(FunctionLlm(never, model="m")))).events == ended.events
+        if on_limit != "fail":  # version 0.2 cut the context once more, for a request that it never sent
+            *before, end = ended.events
+            cut = Cut(2, 3, (Message(Role.TOOL, "page 0: xx", tool_call_id="c0"),))
+            unsent = ContextReduced(end.run_id, end.step_id + 1, end.seq, end.at, "Summarise", (cut,))
+            old = (*before, unsent, replace(end, seq=end.seq + 1))
+            again = await replay(Recording(recorded.run_id, old), new_agent(FunctionLlm(never, model="m")))
+            assert again.events == old
         assert not any(isinstance(event, ContextReduced) for event in ended.events), "nothing is sent"
         if isinstance(ended, Failed):
             assert "seconds" in str(ended.error)

@@ -221,7 +221,7 @@ def test_an_id_is_a_text(id: Any) -> None:
 
 async def test_what_is_no_message_is_refused_and_nothing_of_its_turn_is_kept() -> None:
     store = MemoryConversations()
-    with pytest.raises(ConfigError, match="is no message"):
+    with pytest.raises(ConfigError, match="is not a Message"):
         await store.open("c").extend(ASKED, "answer")  # type: ignore[arg-type]  # the point of the test
     assert await store.list() == []
 

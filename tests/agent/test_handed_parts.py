@@ -153,9 +153,9 @@ async def no_outcome(task: Any, call_next: CallRun) -> Any:
     ("act", "why"),
     [
         (twice, "was called twice in wrap_run of the agent 'cashier'"),
-        (another_task, "was given another task, 'not q'"),
-        (nothing, "wrap_run of the agent 'cashier' did not call on"),
-        (no_outcome, "wrap_run of the agent 'cashier' gave a str"),
+        (another_task, "was called with another task, 'not q'"),
+        (nothing, "wrap_run of the agent 'cashier' did not call call_next"),
+        (no_outcome, "wrap_run of the agent 'cashier' returned a str"),
     ],
 )
 async def test_a_part_is_carried_once_with_its_own_task(act: Any, why: str) -> None:

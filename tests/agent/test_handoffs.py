@@ -265,11 +265,12 @@ class Bill:
 def test_all_agents_of_a_run_answer_alike() -> None:
     bill = Agent(ScriptedLlm([]), name="bill", output_type=Bill)
     with pytest.raises(
-        ConfigError, match="'triage' answers with str, and 'bill', to whom it would hand over, with Bill"
+        ConfigError,
+        match="'triage' has the output_type str, and 'bill', which it would hand off to, has Bill",
     ):
         agent("triage", handoffs=[bill])
     plain = agent("plain")
-    with pytest.raises(ConfigError, match="one output_type"):
+    with pytest.raises(ConfigError, match="need the same output_type"):
         bill.add_handoff(Handoff(plain))
     assert bill.runtime.transfers == {}
     other = Agent(ScriptedLlm([say(call("final_answer", {"amount": 3}))]), name="other", output_type=Bill)
@@ -279,11 +280,11 @@ def test_all_agents_of_a_run_answer_alike() -> None:
 
 def test_what_cannot_be_handed_to_is_refused_by_name() -> None:
     one = agent("one")
-    with pytest.raises(ConfigError, match="is no agent"):
+    with pytest.raises(ConfigError, match="is not an agent"):
         agent("first", handoffs=["billing"])
     with pytest.raises(ConfigError, match="handoffs="):
         agent("first", handoffs=one)
-    with pytest.raises(ConfigError, match="cannot hand over to itself"):
+    with pytest.raises(ConfigError, match="cannot hand off to itself"):
         one.add_handoff(one)
     with pytest.raises(ConfigError, match="history="):
         agent("first", handoffs=[Handoff(one, history="last")])  # type: ignore[arg-type]
@@ -420,10 +421,10 @@ def test_an_approval_in_the_other_agent_is_given_in_another_process() -> None:
 
 def test_an_agent_that_hands_over_no_more_cannot_go_on_for_another() -> None:
     outcome = waiting_for_approval()
-    with pytest.raises(ConfigError, match="handed to the agent 'billing', which 'triage' does not know"):
+    with pytest.raises(ConfigError, match="handed off to the agent 'billing', which 'triage' does not know"):
         asyncio.run(agent("triage").resume(outcome, {outcome.pending[0].token: Approve()}))
     other = agent("triage", handoffs=[agent("travel")])
-    with pytest.raises(ConfigError, match="does not know: it hands over to 'travel'"):
+    with pytest.raises(ConfigError, match="does not know: it hands off to 'travel'"):
         asyncio.run(other.resume(outcome, {outcome.pending[0].token: Approve()}))
     result = asyncio.run(
         agent("billing", "ok", tools=[add, refund]).resume(outcome, {outcome.pending[0].token: Approve()})

@@ -223,11 +223,15 @@ async def test_changed_arguments_are_checked() -> None:
 @pytest.mark.parametrize(
     ("kind", "misuse", "why"),
     [
-        (Model, lambda request, call_next: call_next("q"), "given a str; wrap_model hands on an LlmRequest"),
+        (
+            Model,
+            lambda request, call_next: call_next("q"),
+            "called with a str; wrap_model passes an LlmRequest",
+        ),
         (Tool, lambda call, call_next: call_next(replace(call, name="echo")), "may change the arguments"),
-        (Tool, lambda call, call_next: call_next("echo"), "given 'echo' for a call of 'add'"),
-        (Tool, lambda call, call_next: asyncio.sleep(0, "3"), "wrap_tool gave a str for 'add'"),
-        (Run, lambda task, call_next: asyncio.sleep(0, "3"), "wrap_run gave a str"),
+        (Tool, lambda call, call_next: call_next("echo"), "called with 'echo' for a call of 'add'"),
+        (Tool, lambda call, call_next: asyncio.sleep(0, "3"), "wrap_tool returned a str for 'add'"),
+        (Run, lambda task, call_next: asyncio.sleep(0, "3"), "wrap_run returned a str"),
     ],
 )
 async def test_what_cannot_be_handed_on_or_given_back_is_refused(kind: Any, misuse: Any, why: str) -> None:
@@ -249,7 +253,7 @@ async def test_a_model_is_not_called_after_its_middleware_has_answered() -> None
 
     outcome: Any = await runtime([], Model(hasty)).run("q")
     assert outcome.output == "1", "the step that it spends"
-    with pytest.raises(ConfigError, match="after wrap_model had answered"):
+    with pytest.raises(ConfigError, match="after wrap_model had returned"):
         await late[0]()
 
 
@@ -371,7 +375,7 @@ async def test_the_task_of_a_run_that_goes_on_stays_and_it_is_run_once() -> None
     async def shout(ctx: Any, task: Any, call_next: Any) -> Any:
         return await call_next("Q")
 
-    with pytest.raises(ConfigError, match="was given another task, 'Q'"):
+    with pytest.raises(ConfigError, match="was called with another task, 'Q'"):
         await runtime(["3"], Run(shout)).run({"input": "q"})
     with pytest.raises(ConfigError, match="call_next was called twice"):
         await runtime(["3", "4"], Run(twice)).run({"input": "q"})

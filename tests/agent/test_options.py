@@ -186,5 +186,5 @@ def test_sinks_are_one_several_or_none() -> None:
     one, two = CollectingSink(), CollectingSink()
     assert (as_sinks(None), as_sinks(one), as_sinks([one, two])) == ((), (one,), (one, two))
     for wrong in (5, [one, 5]):
-        with pytest.raises(ConfigError, match=r"^5 is no sink of events; pass an object with emit"):
+        with pytest.raises(ConfigError, match=r"^5 is not an event sink; pass an object with emit"):
             as_sinks(wrong)  # type: ignore[arg-type]  # that is the point

@@ -283,7 +283,7 @@ def test_a_recording_that_goes_on_behind_its_end_is_refused(tmp_path: Path) -> N
     recording, _ = record(tmp_path, ScriptedLlm([say(ADD), "3"], model="m"))
     twice = replace(recording, events=(*recording.events, *recording.events))
     with pytest.raises(
-        ReplayMismatchError, match="goes on behind an interruption, and the program now was not"
+        ReplayMismatchError, match="continues after an interruption, and the program now was not"
     ):
         asyncio.run(replay(twice, agent(FunctionLlm(never, model="m"))))
     resumed, _ = decided(tmp_path, [TWO_PAYMENTS, "ok"], Approve(), Approve())

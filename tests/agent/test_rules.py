@@ -192,7 +192,7 @@ def test_a_decision_that_can_be_followed(item: PendingCall, decision: Decision) 
         (PendingCall(A, "t", external=True), Approve(), "is no decision on 'f'; use Provide(value), Provide(error=...) or Refuse(reason)"),
         (PendingCall(A, "t", external=True), ApproveWith({}), "Provide(error=...) or Refuse(reason)"),
         (WAITS, ApproveWith({"n": "x"}), 'the approved arguments do not fit: n: expected an integer, got "x"'),
-        (PendingCall(A, "t", external=True, question=ASKS), Provide(5), "the answer to 'f' is not what it asks for: it is no object"),
+        (PendingCall(A, "t", external=True, question=ASKS), Provide(5), "the answer to 'f' is not what it asks for: not an object"),
         (
             PendingCall(A, "t", external=True, question=ASKS),
             Provide({}),
@@ -236,7 +236,7 @@ def test_a_token_is_used_once_unless_it_could_not_be_followed() -> None:
 
 
 def test_the_newest_tokens_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_approvals, "_REMEMBERED", 2)
+    monkeypatch.setattr(call_approvals, "_MOST_TOKENS", 2)
     tokens = UsedTokens()
     for name in "abc":
         used(tokens, PendingCall(A, name), {name: Approve()})
@@ -256,9 +256,7 @@ async def test_a_run_that_is_over_gives_its_outcome_back() -> None:
     assert past.phase is past.outcome is outcome
     assert await past.step() is outcome
     assert await past.run_to_end() is outcome
-    with pytest.raises(
-        ConfigError, match="the run has ended, and nothing goes on from there; see its outcome"
-    ):
+    with pytest.raises(ConfigError, match="the run has ended and cannot be continued; see its outcome"):
         past.snapshot()
 
 
@@ -278,7 +276,7 @@ def test_one_name_makes_one_client_and_sixteen_are_kept() -> None:
     models.get("openai:m16", make)
     assert models.get("openai:m0", make) is not first
     assert made == [*(f"m{number}" for number in range(17)), "m0"]
-    models.make_anew()
+    models.invalidate()
     assert models.known("openai:m0") == "openai:m0"
     assert models.get("openai:m0", make) is not first
 

@@ -290,3 +290,15 @@ async def test_a_run_without_pieces_waits_for_its_reader_too() -> None:
     assert run.result.output == "done"
     assert len(run.result.events) == read > 160
     assert max(ahead) < 70, "it may be 64 events ahead, and its step"
+
+
+async def test_a_stream_has_one_reader() -> None:
+    agent = agent_of(World(), [say(call("look", {})), "done"])
+    async with agent.stream("q") as run:
+        events = aiter(run)
+        read = [await anext(events)]
+        with pytest.raises(ConfigError, match="events=") as refused:
+            _ = [event async for event in run]
+        assert "aiter(run)" in str(refused.value)
+        read += [event async for event in events]  # the first one has missed nothing
+    assert tuple(read) == run.result.events

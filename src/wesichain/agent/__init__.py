@@ -1,4 +1,4 @@
-"""The agent runtime: one typed machine, one loop, and the agent's friendly face."""
+"""Agents: the class `Agent`, its runtime, the state machine of a run, the agent loop and replay."""
 
 from typing import TYPE_CHECKING
 

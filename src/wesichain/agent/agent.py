@@ -1,4 +1,4 @@
-"""The friendly face: an agent in ten lines, typed to the answer."""
+"""`Agent`: a model with tools and instructions, and a typed answer."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ Instructions: TypeAlias = (
 )
 
 
-# Where an `Agent` begins with something else than an `AgentRuntime`.
+# The defaults of `Agent` that differ from those of `AgentRuntime`.
 AGENT_DEFAULTS: Mapping[str, Any] = {"tool_concurrency": 8, "exclude_after": None}
 
 
 class Agent(Translated, Generic[DepsT_contra, OutT]):
-    """A model with tools and instructions. Holds no state of a run, so that many can run at once."""
+    """A model with tools and instructions. Holds no state of a run: one agent can run many tasks at once."""
 
     @overload
     def __init__(
@@ -133,18 +133,18 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     ) -> None:
         """`model`: a model, or its name, `PROVIDER:NAME`. `tools`: functions and tools, mixed.
 
-        `output_type`: what an answer is; text by default. `instructions`: a text, or a function of nothing,
-        of the `RunContext` or of the task. `name` and `description`: what events, tools and other agents
-        call it. `playbook`: where advice from earlier runs comes from, `domain` the part of it to look in.
+        `output_type`: the type of the answer; text by default. `instructions`: text, or a function that takes
+        nothing, the `RunContext` or the task. `name` and `description`: used in events, and when the agent
+        is a tool. `playbook`: the source of advice from earlier runs; `domain`: the part that is searched.
         `capabilities`: values that add tools, instructions, middleware and context views to the agent's own.
         `AgentOptions` explains the other options.
         """
         given: Any = instructions
         if not (given is None or isinstance(given, str) or callable(given)):
-            raise ConfigError(f"instructions={given!r}: use text, or a function that gives it")
+            raise ConfigError(f"instructions={given!r}: use text, or a function that returns it")
         if playbook is not None and not hasattr(playbook, "retrieve"):
             raise ConfigError(
-                f"playbook={playbook!r}: use an object with retrieve(task, ...), as Playbook.open(path)"
+                f"playbook={playbook!r}: use an object with retrieve(task, ...), such as Playbook.open(path)"
             )
         self.name = name
         self.description = description
@@ -185,12 +185,12 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
 
     @property
     def fixed_instructions(self) -> str | None:
-        """The instructions, where they are a text and so the same for every run."""
+        """The instructions if they are text, and so the same for every run."""
         own = self._instructions
         return own if isinstance(own, str) and self._capabilities is None else None
 
     def add_handoff(self, other: Actor | Handoff) -> None:
-        """Add an agent that runs may be handed off to; so two agents can hand off to each other."""
+        """Add an agent that a run may be handed off to. Two agents can hand off to each other in this way."""
         self.runtime.add_handoff(other)
 
     async def run(
@@ -199,7 +199,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         history: Sequence[Message] = (),
         **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> RunResult[OutT]:
-        """The answer to a task. A run that does not complete raises, with the outcome in the error."""
+        """Run a task to its answer. If the run does not complete, it raises an error with the outcome."""
         return result_of(await self.outcome(task, history, **options))
 
     def run_sync(
@@ -223,16 +223,18 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         decisions: Mapping[str, Decision] | None = None,
         **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> RunStream[RunResult[OutT]]:
-        """The run, event by event: `async with agent.stream(task) as run: async for event in run: ...`.
+        """Run a task and iterate over its events.
 
-        Given an interrupted outcome and the decisions on its calls, it resumes that run.
+        `async with agent.stream(task) as run: async for event in run: ...`
+
+        With an interrupted outcome as the task, and `decisions` on its calls, it resumes that run.
         """
         sinks = as_sinks(options.get("events"))
         if isinstance(task, Interrupted) and history:
             raise ConfigError("an interrupted run has its history already; leave history= out")
         if decisions is not None and not isinstance(task, Interrupted):
             raise ConfigError(
-                "decisions= are on the calls of an interrupted run: pass its outcome as the task"
+                "decisions= are for the calls of an interrupted run: pass its outcome as the task"
             )
 
         async def run(sink: EventSink, opened: Callable[[OpenRun[Any]], None]) -> RunResult[OutT]:
@@ -251,7 +253,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         history: Sequence[Message] = (),
         **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> RunSteps[OutT]:
-        """The run, step by step: `async with agent.iterate(task) as run: async for phase in run: ...`."""
+        """Run a task step by step: `async with agent.iterate(task) as run: async for phase in run: ...`."""
         from .results.stream import RunSteps
 
         return RunSteps(lambda: self._open(task, history, options), self._ended_of(options))
@@ -262,7 +264,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         history: Sequence[Message] = (),
         **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> Coroutine[Any, Any, Outcome[OutT]]:
-        """The phase in which a run of the task ends, whatever it is: `run` without raising."""
+        """Run a task and return the phase in which it ends. Unlike `run()`, it does not raise on failure."""
         if "conversation" in options or self._playbook is not None or self._asks_for_instructions:
             return self._prepared(task, history, options)
         given = run_options(options) if options else NO_OPTIONS
@@ -271,7 +273,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     async def _prepared(
         self, task: Task, history: Sequence[Message], options: ConversationKeywords[DepsT_contra]
     ) -> Outcome[OutT]:
-        """A run whose instructions have to be asked for, or that is part of a conversation."""
+        """Run a task that has a conversation, a playbook, or instructions made by a function."""
         run = await self._open(task, history, options)
         outcome = await run.run_to_end()
         if not isinstance(run, PastRun):
@@ -281,14 +283,14 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     async def _open(
         self, task: Task, history: Sequence[Message], options: ConversationKeywords[DepsT_contra]
     ) -> OpenRun[OutT]:
-        """A run that has not begun, with its instructions and what came before it."""
+        """Open a run that has not begun, with its instructions, advice and history."""
         rest: Any = {**options}
         conversation = memory_in(rest)
         given = run_options(rest)
         inner = self.runtime.place(task, given.parent)
         given = replace(given, inner=inner)
         if inner is not None and inner.outcome is not None:
-            return self.runtime.open_with(task, (), given)  # it has its instructions and history already
+            return self.runtime.open_with(task, (), given)  # the run has its instructions and history already
         if conversation is not None:
             history = (*await conversation.read(), *history)
         words = task if isinstance(task, str) else Message(Role.USER, cast("Any", tuple(task))).text
@@ -313,7 +315,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     def _ended_of(
         self, options: ConversationKeywords[DepsT_contra]
     ) -> Callable[[Outcome[OutT]], Awaitable[None]]:
-        """The hook for the end of a run: its question and answer become part of the conversation."""
+        """The hook for the end of a run, which adds the task and the answer to the conversation."""
         conversation = options.get("conversation")
 
         async def ended(outcome: Outcome[OutT]) -> None:
@@ -322,13 +324,13 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
             try:
                 await conversation.extend(question_of(outcome), Message(Role.ASSISTANT, outcome.text))
             except ConversationError as error:
-                error.outcome = outcome  # the answer is not lost with the turn
+                error.outcome = outcome  # so that the answer is not lost
                 raise
 
         return ended
 
     async def advise(self, task: str, run_id: str) -> Advice:
-        """Advice from earlier runs for a run of this id: looked up off the loop, and never an error."""
+        """Advice from earlier runs for the run with this id. The lookup runs in a thread and never raises."""
         tools = [tool.spec for tool in self.runtime.registry]
         return await advise(self._playbook, task, run_id=run_id, domain=self._domain, tools=tools)
 
@@ -341,10 +343,9 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         return await self.prompt(task, ctx)
 
     async def prompt(self, task: str, ctx: RunContext[Any] | None = None) -> str | None:
-        """The instructions that a run of the task begins with, asked for now.
+        """The instructions for a run of the task: the agent's own, then those of its capabilities.
 
-        They are a text, or a function of nothing, of the `RunContext`, or of the task (a str); and below it
-        those of the capabilities.
+        A function of instructions is called with nothing, the `RunContext`, or the task (a str).
         """
         own = await self._own_prompt(task, ctx)
         if self._capabilities is None:
@@ -366,7 +367,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
             instructions = await text if inspect.isawaitable(text) else text
             given: Any = instructions
             if not (given is None or isinstance(given, str)):
-                raise ConfigError(f"the instructions gave {given!r}; a function of them gives text, or None")
+                raise ConfigError(f"the instructions function returned {given!r}; return text, or None")
         return instructions
 
     async def resume(
@@ -375,7 +376,10 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         decisions: Mapping[str, Decision] | None = None,
         **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> RunResult[OutT]:
-        """Go on with the outcome that a RunInterruptedError carries, as a part of the conversation."""
+        """Resume an interrupted run, with a decision for each call that waits for one.
+
+        `interrupted` is the outcome of a `RunInterruptedError`.
+        """
         rest: Any = {**options}
         memory_in(rest)
         outcome = await self.runtime.resume(interrupted, decisions, **rest)
@@ -389,16 +393,16 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         return bounds_of(limits_of(self))
 
     def with_playbook(self, playbook: StrategySource | None, domain: str = "general") -> Self:
-        """The same agent, advised by what runs of this domain have taught."""
+        """A copy of this agent that takes advice from a playbook."""
         made = copy(self)
         made._playbook, made._domain = playbook, domain
         return made
 
     def with_tools(self, *tools: Any) -> Self:
-        """The same agent with further tools, for one run or several.
+        """A copy of this agent with further tools.
 
-        A tool whose name the agent has already is a `DuplicateToolError`. Agents that a run is handed to do
-        not have them.
+        A name that the agent already has is a `DuplicateToolError`. Agents that a run is handed off to do
+        not get these tools.
         """
         made = copy(self)
         made.runtime = self.runtime.with_tools(tools)
@@ -412,11 +416,11 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         *,
         effect: Effect = "once",
     ) -> AgentTool:
-        """This agent as a tool of another one, on whose budget, cancellation and log it draws.
+        """This agent as a tool of another agent, whose budget, cancellation and log it shares.
 
-        The fields of an `input_type` that is an object are the tool's parameters, and reach this agent as
-        JSON text; its answer is handed on as the JSON value of its `output_type`. It is run once,
-        unless it is declared `effect="idempotent"`: then a policy may have it begun anew.
+        If `input_type` is an object type, its fields are the tool's parameters, and this agent gets them as
+        JSON text. The tool returns the answer as the JSON value of its `output_type`. With the default
+        effect, "once", a failed call is not retried; with "idempotent", a policy may run the agent again.
         """
         from .calls.agent_tool import AgentTool
 
@@ -425,7 +429,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
 
 
 def _show_options() -> None:
-    """Let `help` and `inspect.signature` show every option, from the one place that has it."""
+    """Show every option, with its default, in `help()` and `inspect.signature()`."""
     agent, runtime = cast("Any", Agent), cast("Any", AgentRuntime)
     defaults = {**AGENT_DEFAULTS, "policy": SelfCorrect()}
     _show_on(agent, signature_with(agent.__init__, AgentOptions, defaults))

@@ -20,22 +20,17 @@ from wesichain.tools import ToolSearch
 
 from .handoffs.current_agent import team_of
 
-_GRACE = 2.0  # seconds after its limit in which a run is surely over: what it stops is given time to clean up
-_PAYING = (
-    FailFast,
-    ObserveErrors,
-    RepromptN,
-    RepromptOnceWithToolCatalog,
-    SelfCorrect,
-)  # every retry is a step
+_GRACE = 2.0  # seconds after its time limit within which a run ends, with the time to clean up
+# Policies with which every retry spends a step.
+_PAYING = (FailFast, ObserveErrors, RepromptN, RepromptOnceWithToolCatalog, SelfCorrect)
 
 
 class Bounds(Value):
-    """The most that a run can spend, runs below it included; a field is None where nothing bounds it.
+    """The most that a run can spend, with the runs below it. A field is None if nothing limits it.
 
-    `reasons` says for each such field why, and what would bound it. A model call that was cut off and is made
-    again when an interrupted run is resumed counts once. Agents that a tool runs itself (`parent=ctx`) are
-    not known beforehand: they spend the steps of this run, and are taken to have no free retries and no
+    For each such field, `reasons` says why, and what would limit it. A model call that was cancelled and is
+    made again in a resumed run counts once. Agents that a tool runs itself (`parent=ctx`) are not known
+    beforehand: they spend the steps of this run, and are assumed to have no free retries and no
     `on_limit="answer"`.
     """
 
@@ -49,11 +44,11 @@ class Bounds(Value):
 
 
 class AgentLimits(Value):
-    """What limits one agent, as far as its bounds depend on it; `below` are the agents that are its tools.
+    """The limits of one agent from which its bounds follow; `below` are the agents that are its tools.
 
-    `reply_tokens` and `request_tokens` are the most of one model call, None where nothing limits them.
-    `summaries` is how many further model calls a step may cost, `models` how many models one call may ask in
-    turn. `prices` are those of its models.
+    `reply_tokens` and `request_tokens` are the maximum of one model call, or None. `summaries` is the number
+    of further model calls that a step may take, `models` the number of models that one call may try in turn.
+    `prices` are those of its models.
     """
 
     budget: Budget
@@ -75,7 +70,7 @@ class AgentLimits(Value):
 
 
 def bounds_of(limits: AgentLimits) -> Bounds:
-    """The bounds of a run of an agent with these limits. Pure."""
+    """The bounds of a run of an agent with these limits."""
     budget, reasons = limits.budget, dict[str, str]()
     steps = int(budget.steps)
     calls = _model_calls(limits, steps)
@@ -84,7 +79,7 @@ def bounds_of(limits: AgentLimits) -> Bounds:
     models = max(one.models for one in (limits, *limits.all_below()))
     return Bounds(
         steps=steps,
-        model_calls=calls * models,  # of a `Fallback`, those that fail are called, too, and spend nothing
+        model_calls=calls * models,  # a `Fallback` also calls models that fail, which spend nothing
         tool_calls=tool_calls,
         tokens=tokens,
         cost=_cost(limits, tokens, reasons),
@@ -94,10 +89,10 @@ def bounds_of(limits: AgentLimits) -> Bounds:
 
 
 def _model_calls(limits: AgentLimits, steps: int) -> int:
-    """Every step is one call; beyond them come free retries, last answers, and summaries.
+    """Every step is one call; free retries, last answers and summaries come on top.
 
-    The run itself spends at least one step. Each of the others may be that of a run below, which then has its
-    own free retries; to give a last answer, it has to meet a limit of its own first.
+    The run itself spends at least one step. Each further step may be spent by a run below it, which has its
+    own free retries. A run below makes a call for a last answer only after it has met its own limit.
     """
     rates = [0.0]
     for one in limits.all_below():
@@ -120,7 +115,7 @@ def _tool_calls(limits: AgentLimits, reasons: dict[str, str]) -> int | None:
 
 
 def _tokens(limits: AgentLimits, calls: int, reasons: dict[str, str]) -> int | None:
-    """Without a limit on one call there is none on the run: a budget stops the next call, not this one."""
+    """Without a limit for one call there is none for the run: a budget only prevents the next call."""
     everyone = [limits, *limits.all_below()]
     if any(one.request_tokens is None for one in everyone):
         reasons["tokens"] = "a request may be of any length; set context=[Window(max_tokens)] for every agent"
@@ -140,7 +135,7 @@ def _tokens(limits: AgentLimits, calls: int, reasons: dict[str, str]) -> int | N
 
 
 def _in_flight(limits: AgentLimits) -> int:
-    """How many model calls can be under way at once: those of runs side by side, at every depth."""
+    """The number of model calls that can be in progress at once, in concurrent runs at every depth."""
     return max([1, *(limits.concurrency * _in_flight(one) for one in limits.below)])
 
 
@@ -175,7 +170,7 @@ def _seconds(limits: AgentLimits, reasons: dict[str, str]) -> float | None:
 def limits_of(
     agent: Any, known: tuple[Any, ...] = (), *, prices: Mapping[str, AnyPrice] | None = None
 ) -> AgentLimits:
-    """The limits of an agent, of those that it hands over to, and of those that are its tools."""
+    """The limits of an agent, of the agents that it hands off to, and of those that are its tools."""
     team = [agent, *(one for one in team_of(agent.runtime).values() if one is not agent)]
     above = {**(prices or {}), **agent.runtime.budget.prices}
     runtimes = [one.runtime for one in team]
@@ -183,7 +178,7 @@ def limits_of(
     searched = [source.registry for source in sources if isinstance(source, ToolSearch)]
     tools = [tool for registry in (*(one.registry for one in runtimes), *searched) for tool in registry]
     inner = [one for tool in tools for one in tool.agents]
-    # A program of `run_code` has calls side by side, and several programs may run side by side.
+    # A program of `run_code` makes concurrent calls, and several programs may run concurrently.
     depth = 2 if any(tool.agents and tool.runs_programs for tool in tools) else 1
     settings = [runtime.settings for runtime in runtimes]
     asked = [_models(runtime.llm) or [runtime.model] for runtime in runtimes]
@@ -204,13 +199,13 @@ def limits_of(
 
 
 def _models(llm: Any) -> list[str]:
-    """The names of the models that a `Fallback` may ask in turn; none of any other model."""
+    """The names of the models that a `Fallback` may call in turn; an empty list for any other model."""
     given: Sequence[Any] = getattr(llm, "models", ())
     return [name for one in given for name in _models(one) or [getattr(one, "model", "")]]
 
 
 def _may_be_free(policy: Any) -> bool:
-    """Whether a policy can retry without spending a step. One that is not ours may."""
+    """Whether a policy can retry without spending a step. A policy of the user's is assumed to."""
     if isinstance(policy, _PAYING):
         return False
     if isinstance(policy, Recovery):
@@ -222,7 +217,7 @@ def _may_be_free(policy: Any) -> bool:
 
 
 def _window(context: Sequence[Any]) -> int | None:
-    """The most tokens of a request: the smallest limit of the views that hold the whole request to one."""
+    """The maximum of tokens of a request: the smallest limit of a `Window`; None without one."""
     limits = [view.max_tokens for view in context if type(view).__name__ == "Window"]
     return min(limits) if limits else None
 

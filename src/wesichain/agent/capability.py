@@ -1,4 +1,4 @@
-"""Capability: tools, instructions, middleware and context views that an agent is given as one value."""
+"""`Capability`: tools, instructions, middleware and context views that are added to an agent as one value."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ CapabilityText: TypeAlias = str | Awaitable[str | None] | None
 
 
 class Capability:
-    """Something that agents can do: subclass it, and set or override what is needed.
+    """The base class of capabilities: set the attributes and override the methods that you need.
 
     `Agent(capabilities=[...])` adds `tools` and `middleware` behind its own, in order, and puts the views of
-    `context` before its own, whose limits so hold for what is left. One object
-    serves all the runs of its agents, also at the same time: what belongs to one run is in its context.
+    `context` before its own, so that the limits of its own views hold for the result. One object serves all
+    runs of its agents, also concurrent ones: keep the state of a run in its context.
     """
 
     tools: Sequence[Any] = ()
@@ -27,13 +27,13 @@ class Capability:
     context: Sequence[ContextView] = ()
 
     def instructions(self, ctx: RunContext[Any]) -> CapabilityText:
-        """The text that is added to the agent's instructions when a run begins; None adds nothing."""
+        """The text to add to the agent's instructions when a run begins; None adds nothing."""
         del ctx
         return None
 
 
 class Capabilities:
-    """The capabilities of one agent, added up."""
+    """The capabilities of one agent."""
 
     __slots__ = ("_given", "instruct")
 
@@ -52,7 +52,7 @@ class Capabilities:
     def options(self, own: dict[str, Any]) -> dict[str, Any]:
         """The agent's options, with the middleware and the context views of the capabilities.
 
-        The agent's own views come last: a limit that they hold is one on what the others have left.
+        The agent's own views come last, so that their limits hold for the whole request.
         """
         middleware = [part for one in self._given for part in one.middleware]
         views = [view for one in self._given for view in one.context]

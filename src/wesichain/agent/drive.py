@@ -1,23 +1,24 @@
-"""The loop: carries a run from phase to phase until it ends. There is no other in this project.
+"""The agent loop: takes a run from phase to phase until it ends. The project has no other agent loop.
 
-States. A run is Idle until its first step, then goes round: Thinking (the model is to be asked), Acting (the
-calls of its reply are to be run), Observing (the results are in). It ends Completed, Failed or Interrupted.
-Transitions. Idle thinks; Thinking completes with an answer, or acts on a reply; Acting observes; Observing
-thinks again, as another agent after a handoff. Every phase before the end can also fail or be interrupted.
-`phases` has the table, as types.
+States. A run is Idle until its first step. It then repeats Thinking (before a model call), Acting (while the
+calls of the reply run) and Observing (after their results). It ends Completed, Failed or Interrupted.
+Transitions. Idle leads to Thinking; Thinking leads to Completed with an answer, or to Acting with a reply;
+Acting leads to Observing, and Observing to Thinking, as another agent after a handoff. Every phase before the
+end can also fail or be interrupted. `phases` has the table, as types.
 
-A step looks at the phase, asks the effects for what the world is needed for (a reply, a tool's result), lets
-the rules and the policy judge it, and takes one transition. To run is to step until the end.
+A step calls the effects for a reply or for the results of tools, lets the rules and the policy decide on
+them, and takes one transition. A run is a series of steps.
 
-Who may end a run. The model, with an answer that passes the checks; a tool, with a result that is the run's;
-the policy, with a fault that it does not forgive; the budget, where `on_limit` leaves no last word; whoever
-stops it or cancels its task; a call that must wait for a person. A bug of ours fails it too. Each way ends
-here, once, with one event. A mistake of the caller (`ConfigError`, `ReplayMismatchError`) is recorded as
+The end. A run is ended by the model, with an answer that passes the checks; by a tool that returns `Finish`;
+by the policy, after an error; by the budget, unless `on_limit` allows an answer; by a stop or the
+cancellation of its task; or by a call that waits for approval. A bug in the loop fails the run too. Each way
+ends here, once, with one event. A mistake of the caller (`ConfigError`, `ReplayMismatchError`) is recorded as
 a failure and raised; the cancellation of the task is recorded as an interruption and raised.
 
-What is kept at a stop. An Interrupted run has its messages and steps, what it spent, the policy's tally, the
-reply in hand, the calls that have ended, the runs inside those that wait, and the questions. It goes on
-from these alone, in another process too; no call that has ended is made again. The other two are final.
+Interruptions. An Interrupted outcome has the messages and steps, the spending, the policy's tally, the
+unfinished reply, the calls that have ended, the runs inside calls that wait, and their questions. These are
+all that a resume needs, in another process too; no call that has ended is made again. Completed and Failed
+are final.
 """
 
 from __future__ import annotations
@@ -78,15 +79,15 @@ _ENDED = (Completed, Failed, Interrupted)
 
 
 class Drive(Mutable, Generic[OutT]):
-    """Drives one run. Made for it, used once."""
+    """Drives one run from its first phase to its end."""
 
     run: RunState[OutT]
     phase: Phase[OutT]
     inner: InnerRun | None  # the place of this run inside a call
     turn: ModelTurn[OutT]
-    advice: Advice | None = field(default=None, init=False)  # that the run begins with
-    instructions: str = field(default="", init=False)  # of this run alone
-    # The completion is emitted by `release`, after middleware has seen it.
+    advice: Advice | None = field(default=None, init=False)  # the advice that the run begins with
+    instructions: str = field(default="", init=False)  # the instructions of this run, if not the agent's
+    # Whether `release` emits the completion, after the middleware has returned.
     holds_completion: bool = field(default=False, init=False)
     is_handed_over: bool = field(default=False, init=False)  # set when another agent takes the run over
     outcome: Outcome[OutT] | None = field(default=None, init=False)
@@ -100,7 +101,7 @@ class Drive(Mutable, Generic[OutT]):
     def resume_from(
         self, outcome: Interrupted[OutT], decided: tuple[Decided, ...], decisions: Mapping[str, Decision]
     ) -> None:
-        """Take up what an interrupted run had in hand, with what people have decided since."""
+        """Take up the unfinished work of an interrupted run, with the decisions on its calls."""
         self._decided = decided
         phase, unfinished = self.phase, outcome.unfinished
         arrived = unfinished.reply if unfinished is not None and not unfinished.judged else None
@@ -111,11 +112,11 @@ class Drive(Mutable, Generic[OutT]):
             self._was_interrupted = True
 
     def run_to_end(self) -> Coroutine[Any, Any, Outcome[OutT]]:
-        """Carry the run to its end: take its steps until there are no more."""
+        """Run to the end."""
         return self._advance(once=False)
 
     async def step(self) -> Phase[OutT]:
-        """Take one transition; returns the phase that it leads to. After the end nothing happens."""
+        """Take one transition and return the next phase. After the end, it does nothing."""
         await self._advance(once=True)
         return self.phase
 
@@ -154,26 +155,26 @@ class Drive(Mutable, Generic[OutT]):
         return self.outcome
 
     async def _broken(self, phase: Active[OutT], cause: BaseException) -> Phase[OutT]:
-        """The phase that an exception leads to; what is not the run's own is raised."""
+        """The phase that an exception leads to. A cancellation or a mistake of the caller is raised."""
         run = self.run
         cause = run.fault_of(cause)
         if isinstance(cause, asyncio.CancelledError | CutOff):
             self._cut_off(phase)
             if isinstance(cause, CutOff):
-                await asyncio.sleep(0)  # where the cancel is still on its way, it is raised here
+                await asyncio.sleep(0)  # raises the cancellation if it was not delivered yet
                 raise asyncio.CancelledError(TASK_CANCELLED) from None
-        elif isinstance(cause, ConfigError | ReplayMismatchError):  # the caller's mistake, not the run's
+        elif isinstance(cause, ConfigError | ReplayMismatchError):  # a mistake of the caller
             run.emitter.run_failed(run.step, cause, run.spent())
             if self.inner is not None:
                 self.inner.fail(cause)
         elif isinstance(cause, Exception):
             return self._end(phase, cause)
-        else:  # Ctrl-C, or the end of the program
+        else:  # KeyboardInterrupt or SystemExit
             self._cut_off(phase, program_ended(cause))
         raise cause
 
     def begin(self) -> None:
-        """Emit that the run starts, or is resumed."""
+        """Emit the event that the run has started, or was resumed."""
         run, self._has_begun = self.run, True
         info = self.phase.info
         run.emitter.run_started(
@@ -190,16 +191,16 @@ class Drive(Mutable, Generic[OutT]):
 
     @property
     def task(self) -> Any:
-        """The task: a text, or texts and parts."""
+        """The task: text, or a sequence of texts and parts."""
         info = self.phase.info
         return info.parts or info.task
 
     def begin_with(self, idle: Idle[OutT]) -> None:
-        """Begin with another first phase than the run was opened with."""
+        """Replace the first phase, for middleware that changes the task."""
         self.phase = begin(replace(idle.info, events=self.phase.info.events), idle.trail)
 
     def stop(self, reason: str) -> None:
-        """Interrupt a run between two of its steps, when nobody takes the next one. It can be resumed."""
+        """Interrupt the run between two steps. It can be resumed."""
         phase = self.phase
         if not isinstance(phase, _ENDED):
             if not self._has_begun:
@@ -209,14 +210,14 @@ class Drive(Mutable, Generic[OutT]):
             self._record_end(ended)
 
     async def leave(self, reason: str) -> None:
-        """The same, for whoever takes its steps; what stands around the run is given its end."""
+        """Interrupt the run between two steps, and wait for the middleware around it."""
         self.stop(reason)
 
     def snapshot(self, reason: str = "between two steps") -> Interrupted[OutT]:
         """The current state as data that another process can resume from. The run itself continues."""
         phase = self.phase
         if isinstance(phase, Completed | Failed):
-            raise ConfigError("the run has ended, and nothing goes on from there; see its outcome")
+            raise ConfigError("the run has ended and cannot be continued; see its outcome")
         return phase if isinstance(phase, Interrupted) else self._interrupt(phase, reason)
 
     # --- acting --------------------------------------------------------------------------------------
@@ -271,7 +272,7 @@ class Drive(Mutable, Generic[OutT]):
         run = self.run
         if run.current_agent is not None and self._was_interrupted:
             self._was_interrupted = False
-            if None in batch.slots:  # where all are settled, nobody looks at the tools of then
+            if None in batch.slots:  # some calls are not done: they need the tools offered at that time
                 await run.current_agent.offer(phase, again=True)
         if run.remembers and run.settings.registry.has_rules:
             await batch.ask_rules()
@@ -281,7 +282,7 @@ class Drive(Mutable, Generic[OutT]):
         return pending
 
     async def _change(self, phase: Observing[OutT], batch: Batch[OutT]) -> Phase[OutT]:
-        """Apply what the calls have changed for the steps to come: tools that were found, another agent."""
+        """Apply what the calls change for later steps: tools that a search found, or a handoff."""
         run, observed = self.run, batch.done()
         run.current_agent.take(observed)
         handoff = run.current_agent.transfer_in(observed)
@@ -298,7 +299,7 @@ class Drive(Mutable, Generic[OutT]):
     async def _finish_with(
         self, phase: Acting[OutT], result: Observed
     ) -> tuple[OutT, str] | InvalidModelActionError:
-        """The answer that a tool's result is, as the checks leave it; or what is wrong with it."""
+        """The result of a tool that ends the run, after the checks, or the error if it is not an answer."""
         run = self.run
         try:
             output, text = run.settings.judge.output.read(result.value), result.text
@@ -313,7 +314,7 @@ class Drive(Mutable, Generic[OutT]):
     def _finished(
         self, phase: Observing[OutT], checked: tuple[OutT, str] | InvalidModelActionError
     ) -> Phase[OutT]:
-        """End with a tool's result. One that is no answer goes to the policy, and back to the model."""
+        """End with a tool's result. If it is not an answer, the policy decides about the error."""
         run = self.run
         thinking = phase.think()
         if not isinstance(checked, InvalidModelActionError):
@@ -327,7 +328,7 @@ class Drive(Mutable, Generic[OutT]):
         return thinking.act(LlmResponse()).observe([Observed(text, text)])
 
     def _wait(self, phase: Acting[OutT], batch: Batch[OutT]) -> Interrupted[OutT]:
-        """Runs inside the calls were interrupted: this one is too, and their questions are its own."""
+        """Interrupt this run because runs inside its calls were interrupted, with their pending calls."""
         self.run.check_stop()
         questions = batch.questions()
         interrupted = (child.outcome for child in batch.children if isinstance(child.outcome, Interrupted))
@@ -355,16 +356,16 @@ class Drive(Mutable, Generic[OutT]):
             reason,
             spent=run.spent(),
             step=run.step,
-            told=turn.emitted_in_steps,  # the next part of the log can be read alone: it has what no step had
+            told=turn.emitted_in_steps,  # so that the log of the next part has all messages that no step had
             unfinished=unfinished,
-            tally=copy(run.tally),  # the run may go on
+            tally=copy(run.tally),  # the run may continue after a snapshot
             pending=pending,
         )
 
     # --- ending --------------------------------------------------------------------------------------
 
     def _cut_off(self, phase: Active[OutT], reason: str = TASK_CANCELLED) -> None:
-        """The task was cancelled: what still works for the run is stopped, and the run ends interrupted."""
+        """Interrupt the run because its task was cancelled, and stop everything that still works for it."""
         run = self.run
         run.stop_below(reason)
         self._previous = phase
@@ -372,7 +373,7 @@ class Drive(Mutable, Generic[OutT]):
         self._record_end(ended)
 
     def _end(self, phase: Active[OutT], cause: Exception) -> Phase[OutT]:
-        """The phase that an exception leads to; out of budget, that may be the last word instead."""
+        """The phase that an exception leads to. At a limit of the budget, the run may still answer."""
         may_answer = self.run.settings.on_limit != "fail" and isinstance(phase, Thinking)
         match cause:
             case Stopped():
@@ -418,12 +419,12 @@ class Drive(Mutable, Generic[OutT]):
 
     @property
     def _last_active(self) -> Active[OutT]:
-        """The last phase before the end."""
+        """The phase before the end, or the present one."""
         ended = isinstance(self.phase, _ENDED)
         return cast("Active[OutT]", self._previous if ended else self.phase)
 
     def release(self, given: Outcome[OutT]) -> Outcome[OutT]:
-        """Emit the completion that was held, unless the run was stopped since; returns the run's outcome."""
+        """Emit the completion that was held back, unless the run was stopped since; returns the outcome."""
         held, self._held = self._held, None
         if held is None:
             return given
@@ -437,7 +438,7 @@ class Drive(Mutable, Generic[OutT]):
         return given
 
     def fail(self, error: Any) -> Failed[OutT]:
-        """End the run with an error; where the end was emitted already, the caller alone gets it."""
+        """End the run with an error. If its end was emitted already, only the caller gets the error."""
         run, held = self.run, self._held
         is_emitted, self._held = self.outcome is not None and held is None, None
         if not self._has_begun:
@@ -452,14 +453,14 @@ class Drive(Mutable, Generic[OutT]):
         return failed
 
     def cut(self, reason: str) -> None:
-        """The run was cut off inside the middleware: emit its end, if it was not emitted."""
+        """End a run that was cancelled inside its middleware, unless its end was emitted already."""
         held, self._held = self._held, None
         if self.outcome is not None and held is None:
             return
         if not self._has_begun:
             self.begin()
         if held is not None and not isinstance(self._last_active, Thinking):
-            self._emit_end(held)  # its calls were run, and are not run again
+            self._emit_end(held)  # a resume would run its calls again
             return
         self.turn.arrived = None if held is None else self.turn.last_reply
         self.outcome = None
@@ -467,12 +468,12 @@ class Drive(Mutable, Generic[OutT]):
 
 
 def program_ended(cause: BaseException) -> str:
-    """The reason of a run that Ctrl-C or the end of the program has cut off."""
+    """The reason of a run that Ctrl-C or SystemExit interrupted."""
     return f"{type(cause).__name__} ended the program"
 
 
 class OpenRun(Protocol[OutT]):
-    """A run that was opened: taken to its end at once, or a step at a time."""
+    """A run that was opened, to be taken to its end or step by step."""
 
     @property
     def phase(self) -> Phase[OutT]: ...
@@ -492,7 +493,7 @@ class OpenRun(Protocol[OutT]):
 
 
 class PastRun(Generic[OutT]):
-    """A run inside a call that had ended before an interruption: its outcome is given back."""
+    """A run inside a call that ended before an interruption: it returns its outcome again."""
 
     __slots__ = ("outcome", "phase")
 
@@ -514,14 +515,14 @@ class PastRun(Generic[OutT]):
 
     def snapshot(self, reason: str = "") -> Interrupted[OutT]:
         del reason
-        raise ConfigError("the run has ended, and nothing goes on from there; see its outcome")
+        raise ConfigError("the run has ended and cannot be continued; see its outcome")
 
 
 def calls_before(phase: AnyPhase) -> Iterator[ToolCall]:
     """The calls of a run from before, or of a history."""
     for message in phase.messages:
         yield from message.tool_calls
-    if phase.info.opened_by:  # its messages may have been left behind with the agent before
+    if phase.info.opened_by:  # a handoff may have dropped messages
         yield from (item.call for item in phase.steps if isinstance(item, Action))
 
 

@@ -1,9 +1,9 @@
-"""Effects: the two things a run needs the world for. Whoever answers them runs the loop."""
+"""Effects: the interface through which the loop calls the model and the tools."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from typing_extensions import override
 
@@ -28,14 +28,13 @@ from wesichain.tools import PreparedCall, ToolContext, ToolRegistry, ToolResult
 
 T = TypeVar("T")
 OnText = Callable[[str], None]
-Checked: TypeAlias = tuple[T, str]  # an answer that checks have let pass, and its text
 
 
 class JournalEntry(Value, Generic[T]):
     """An input of the loop other than replies and results: its name, and how it is stored.
 
-    `verb` names it: "instruct" (instructions that a function returns), "advise" (advice for a run), "check"
-    (an answer as its checks leave it), "approve" (whether a rule wants a call approved), "offer" (tools that
+    `verb` is "instruct" (instructions that a function returns), "advise" (advice for a run), "check" (an
+    answer after its checks), "approve" (whether a rule requires approval of a call) or "offer" (tools that
     functions return for a step).
     """
 
@@ -47,12 +46,12 @@ class JournalEntry(Value, Generic[T]):
 
 
 def instructions_at(step_id: int) -> JournalEntry[str | None]:
-    """The instructions that a function returns: of a run, or of an agent that it is handed to in a step."""
+    """The instructions that a function returns, for a run or for an agent that it is handed off to."""
     return JournalEntry("instruct", step_id, _as_it_is, _as_it_is)
 
 
 def advice_at(step_id: int) -> JournalEntry[Advice]:
-    """The advice for a run, or for an agent that it is handed to in this step."""
+    """The advice for a run, or for an agent that it is handed off to in this step."""
     return JournalEntry("advise", step_id, to_plain, lambda plain: from_plain(Advice, plain))
 
 
@@ -66,12 +65,12 @@ class Caller(Protocol):
     __slots__ = ()
 
     def context(self, call: ToolCall) -> ToolContext:
-        """The context of the tool of this call; made when somebody looks."""
+        """The context of the tool of this call."""
         ...
 
 
 class FixedCaller(Caller):
-    """A caller whose context was made already."""
+    """A caller with a given context."""
 
     __slots__ = ("_ctx",)
 
@@ -84,7 +83,7 @@ class FixedCaller(Caller):
 
 
 def unknown_outcome(name: str) -> str:
-    """The result for the model of a call that was begun and may not be made again."""
+    """The text for the model about a call that was begun and may not be made again."""
     return (
         f"the outcome of {name!r} is unknown: the process that ran it ended before it could say what came of "
         f"it. It is not run again, since its effect is 'once'; find out whether it happened"
@@ -92,79 +91,79 @@ def unknown_outcome(name: str) -> str:
 
 
 class Effects(Protocol):
-    """Ask the model, call a tool. A live run, a replay and a durable run answer them differently."""
+    """Calls the model and the tools. Live runs, replays and durable runs have different effects."""
 
-    remembers: bool = False  # whether `remember` does more than to call
-    needs_deps: bool = True  # a replay runs no tool, and does without
+    remembers: bool = False  # whether `remember` does more than call `make`
+    needs_deps: bool = True  # False in a replay, which runs no tools
 
     def token(self, given: CancellationToken | None) -> CancellationToken | None:
-        """The token that stops the run: the one it was given, unless its effects know of another."""
+        """The token that stops the run: the given one, unless the effects have another."""
         return given
 
     def ask(
         self, request: LlmRequest, *, step_id: int, on_text: OnText | None
     ) -> Coroutine[Any, Any, LlmResponse]:
-        """The model's reply; raises whatever the model raises. `on_text` takes text while it streams."""
+        """Call the model; raises what the model raises. `on_text` receives text while it streams."""
         ...
 
     def call(self, prepared: PreparedCall, caller: Caller) -> Coroutine[Any, Any, ToolResult]:
-        """The result of one tool call. A failure is a value; it raises for cancellation alone."""
+        """Call a tool. A failure is a value in the result; only cancellation raises."""
         ...
 
     async def turn(self, call_id: str = "") -> None:
-        """Return when a call among others, or without its id the next step of a run inside a call, may begin.
+        """Wait until a concurrent call or, without an id, the next step of a run inside a call may begin.
 
-        That is at once, unless an order is to be kept: runs side by side share the budgets above them.
+        A replay keeps the recorded order, since concurrent runs share the budgets above them.
         """
         del call_id
 
     def has_runs(self, call_id: str) -> bool:
-        """Whether a call that has just begun will have runs inside, and end: a recording knows."""
+        """Whether a call that has just begun will have runs inside, and end. Only a recording knows."""
         del call_id
         return False
 
     async def remember(self, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
-        """What `make` gives, or gave when the run was here before.
+        """The value that `make` returns, or that it returned before.
 
-        A replay takes it from its recording, a durable run and a graph's node from their journal.
+        A replay reads it from the recording, a durable run and a graph's node from their journal.
         """
         del entry
         return await make()
 
     def below(self, call: str, number: int) -> Callable[[Effects], Effects] | None:
-        """The wrapper for the effects of a run inside a call, by its number; None where there is none."""
+        """The wrapper for the effects of a run inside a call, by its number; None without one."""
         del call, number
         return None
 
     def attach(self, run: Any) -> None:
-        """Receive the run (`RunState`) that is answered, before its first step."""
+        """Receive the run (`RunState`) before its first step."""
         del run
 
     def around(self, middleware: Sequence[Middleware], *, step_id: int | None = None) -> Sequence[Middleware]:
-        """The middleware around the run, or what a recording has of it.
+        """The middleware to run around the run; in a replay, a stand-in for it.
 
-        With `step_id`, that of an agent which the run was handed to, around its part from this step on.
+        With `step_id`, the middleware around the part of the agent that took the run over in this step.
         """
         del step_id
         return middleware
 
 
 class _Wrapped(Effects):
-    """Effects of anybody's that ask and call; the rest is as by default."""
+    """Adds the default methods to effects that have only `ask` and `call`."""
 
     def __init__(self, given: Any) -> None:
         vars(self).update(ask=given.ask, call=given.call)
 
 
 def complete_effects(given: Any) -> Effects:
-    """Effects that a caller gave, with all that the loop needs of them: `ask` and `call` are enough."""
+    """The caller's effects with all methods of `Effects`; the caller needs only `ask` and `call`."""
     wrapped: Any = _Wrapped  # whose instances have the two methods
     effects: Effects = given if hasattr(given, "remember") else wrapped(given)
     return effects
 
 
 class LiveEffects(Effects):
-    """The world itself."""
+    """Effects that call the model and the tools themselves."""
 
     __slots__ = ("_llm", "_registry", "_takes_all")
 
@@ -180,7 +179,7 @@ class LiveEffects(Effects):
         llm, takes_all = self._llm, self._takes_all
         if type(request) is not LlmRequest and isinstance(request, ViewRequest):  # the first look is quick
             llm, takes_all = request.llm or llm, False
-        if made.any and not takes_all:  # else every message is text, or can be sent as it is
+        if made.any and not takes_all:  # otherwise every message can be sent as it is
             return self._ask_fitted(llm, request, on_text)
         reply = llm.complete(request) if on_text is None else self._ask_streaming(request, on_text)
         return reply if around.hook is None else around.hook.model(llm, request, reply)
@@ -196,7 +195,7 @@ class LiveEffects(Effects):
     async def _ask_fitted(
         self, llm: ToolCallingLlm, request: LlmRequest, on_text: OnText | None
     ) -> LlmResponse:
-        """Ask with the parts that the model takes; the reply names those that were left out."""
+        """Call the model with the parts that it takes; the reply names those that were left out."""
         fitted, omitted = fit_request(request, traits_of(llm))
         reply = llm.complete(fitted) if on_text is None else self._ask_streaming(fitted, on_text)
         if around.hook is not None:
@@ -205,7 +204,7 @@ class LiveEffects(Effects):
         return answered
 
     async def _ask_streaming(self, request: LlmRequest, on_text: OnText) -> LlmResponse:
-        """Ask, and pass the text on as it streams; of a model that cannot stream, in one piece."""
+        """Call the model and pass the text on as it streams, or in one piece if the model cannot stream."""
         relay: Any = on_text if hasattr(on_text, "ready") else None  # a `StreamRelay`
         if not isinstance(self._llm, StreamingLlm):
             reply: Any = await self._llm.complete(request)
@@ -214,7 +213,7 @@ class LiveEffects(Effects):
                     on_text(reply.content)
                 if relay is not None:
                     relay.end(reply)
-            return reply  # type: ignore[no-any-return]  # whatever it is: the loop judges it
+            return reply  # type: ignore[no-any-return]  # of any type: the loop checks it
         async for item in self._llm.stream(request):
             if isinstance(item, TextChunk):
                 on_text(item.text)

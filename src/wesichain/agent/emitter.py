@@ -1,4 +1,4 @@
-"""The emitter: makes the events of a run, in order, and hands them to the sinks."""
+"""The emitter: makes the events of a run, in order, and passes them to the sinks."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def listeners(
 ) -> tuple[Listener, Listener | None]:
     """Make the two functions, which never raise, that receive the events of a run.
 
-    The second is for events that others will follow, and may wait for these: the end of a run, whatever is
-    not quite as usual and every 64th step go to the first. Without a second, they are not even made.
+    The second receives the frequent events of each step, which may be delivered later. The first receives the
+    end of a run, the rarer events and every 64th step. Without a second, the frequent events are not made.
 
-    What goes to a sink is redacted; the run above, behind `relay`, receives it as it is. A sink may have
-    `run_listeners(run_id)`, as a recorder does: a pair of such functions that take events as they are and
-    redact them later, by the default rules. Where it is the only one, the run calls it directly, and gives it
-    its log, where it finds the events that it did not receive (`events_in`).
+    Events for sinks are redacted; those for the run above, behind `relay`, are not. A sink may have
+    `run_listeners(run_id)`, as a recorder does: it returns such a pair, which takes events as they are and
+    redacts them later, by the default rules. If it is the only sink, the run calls it directly, and passes it
+    the log of the run, with the events that it did not receive (`events_in`).
     """
     if len(sinks) == 1 and redactor is None and relay is None:
         pair = _own_listeners(sinks[0], info.run_id, info.events, info.last_seq)
@@ -73,7 +73,7 @@ def listeners(
 
 
 def signed(relay: Listener | None, run_id: str, agent: str) -> Listener | None:
-    """Passes the events of a run to the run above, with its own id: above, they have another's."""
+    """A relay to the run above that adds the run's own id: relayed events have the id of the run above."""
     if relay is None:
         return None
 
@@ -91,7 +91,7 @@ def _own_listeners(sink: EventSink, *run: Any) -> tuple[Listener, Listener | Non
 
 
 class _Audience(Mutable):
-    """Several sinks, and the run above."""
+    """The event sinks of a run, and the run above it."""
 
     _sinks: list[tuple[EventSink, Listener | None]]
     _redactor: Redactor | None
@@ -116,19 +116,19 @@ class _Audience(Mutable):
 
     def _redact(self, event: Event) -> Event:
         if self._redactor is None:
-            from wesichain.trace import Redactor  # a room that a run without such a sink does not need
+            from wesichain.trace import Redactor  # loaded with the first sink that needs it
 
             self._redactor = Redactor()
         return self._redactor.event(event)
 
 
 def name_of(cls: type) -> str:
-    """A class, as a log names it."""
+    """The name of a class in logs."""
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}:{cls.__qualname__}"
 
 
 class _Void(list[Any]):
-    """Keeps nothing."""
+    """A list that stays empty."""
 
     __slots__ = ()
 
@@ -141,7 +141,7 @@ _VOID: list[Any] = _Void()
 
 
 class Emitter:
-    """Emits the events of one run: they are kept for the outcome, and the listeners receive them."""
+    """Emits the events of one run: stores them for the outcome, and passes them to the listeners."""
 
     __slots__ = ("_events", "_in_line", "_listener", "_opened", "_seq", "_time", "has_listeners", "run_id")
 
@@ -156,12 +156,12 @@ class Emitter:
         self.run_id = run_id
         self._events = events  # see `events_in`
         self._time = time
-        self._opened = time()  # before the account of the run begins to count: a replay counts from here
+        self._opened = time()  # before the account of the run starts its clock: a replay counts from here
         self._seq = last_seq
         self._listener: Listener | None
         self._in_line: Listener | None
         self._listener, self._in_line = listeners or (None, None)
-        self.has_listeners = self._in_line is not None  # somebody listens in line, and may stop the run
+        self.has_listeners = self._in_line is not None  # a listener may stop the run at any event
 
     def run_started(
         self,
@@ -173,13 +173,13 @@ class Emitter:
         parts: tuple[Part, ...] = (),
         instructions: str = "",
     ) -> None:
-        """A run starts; or is resumed, where `decided` is given, be it empty."""
+        """Emit that the run starts or, if `decided` is not None, that it is resumed."""
         resumed, parts = decided is not None, () if decided is not None else parts
         at, decisions = self._opened, decided or ()
         self._log((RunStarted, 0, at, task, model, tools, resumed, decisions, parts, "", "", instructions))
 
-    # The events of every hop are made here one by one: through `_log`, a hop takes 3 % longer, and one that
-    # somebody listens to 11 %.
+    # The frequent events are made here one by one: through `_log`, a hop takes 3 % longer, and one with a
+    # listener 11 %.
 
     def step_started(
         self, step: int, messages: tuple[Message, ...], *, follows: bool, free: bool = False
@@ -241,7 +241,7 @@ class Emitter:
         self.emit(StepFailed, step, *fields)
 
     def emit(self, make: Callable[..., Event], step: int, *fields: Any) -> None:
-        """Emit an event of the rarer kinds: `make` is its class, `fields` what it has of its own."""
+        """Emit an event of a rarer kind; `make` is its class, `fields` are those that only it has."""
         self._seq = seq = self._seq + 1
         self._emit(make(self.run_id, step, seq, self._time(), *fields))
 
@@ -261,7 +261,7 @@ class Emitter:
         self.close()
 
     def close(self) -> None:
-        """Events that are emitted after the end of the run are dropped."""
+        """Drop all further events."""
         self._events = _VOID
         self._listener = self._in_line = None
 
@@ -271,7 +271,7 @@ class Emitter:
         return self._seq
 
     def emitted_since(self, seq: int) -> tuple[Event, ...]:
-        """The events behind the one with this number."""
+        """The events after the one with this number."""
         count = self._seq - seq
         return tuple(events_in(self._events[-count:], self.run_id, seq)) if count else ()
 
@@ -280,7 +280,7 @@ class Emitter:
         return self._events is _VOID
 
     def relay(self, event: Event, scope: str) -> None:
-        """Emit an event of a nested run as part of this one: one log, one sequence, a scope of its own."""
+        """Emit an event of a nested run in the log of this run, with its scope."""
         if self._events is _VOID:
             return
         self._seq = seq = self._seq + 1
@@ -288,7 +288,7 @@ class Emitter:
         self._emit(replace(event, run_id=self.run_id, seq=seq, scope=nested))
 
     def _log(self, entry: tuple[Any, ...]) -> None:
-        """Emit the first or the last event; where nobody listens, it is not even made (see `events_in`)."""
+        """Emit the first or the last event; without a listener, it is not made (see `events_in`)."""
         self._seq = seq = self._seq + 1
         if self._listener is None:
             self._events.append(entry)

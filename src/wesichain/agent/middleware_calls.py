@@ -1,4 +1,4 @@
-"""Wrapped effects: the live effects of one run, with its agent's middleware around each call."""
+"""Middleware around calls: effects with the `wrap_model` and `wrap_tool` methods around each call."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from .effects import Caller, Effects, OnText
 from .rules.reply_judge import is_response
 from .run_state import CutOff, LimitAbove, RunState, Stopped
 
-# Replies that nobody has paid for yet: the step, and when it was asked and answered.
+# Replies that are not charged yet: the step, the reply, and the times of the request and the reply.
 Arrived: TypeAlias = tuple[tuple[int, LlmResponse, float, float], ...]
 CallNext: TypeAlias = Callable[[Any], Coroutine[Any, Any, Any]]
 _PASSING = (AgentError, ConfigError, CutOff, ReplayMismatchError, LimitAbove, Stopped)  # they end the run
 
 
 class WrappedEffects(Effects):
-    """The world behind middleware around model and tool calls: what it answers stands for the world.
+    """Effects with middleware around model calls and tool calls.
 
     The first of `models` and of `tools` is the outermost.
     """
@@ -41,13 +41,13 @@ class WrappedEffects(Effects):
     __slots__ = ("ctx", "late", "live", "models", "run", "tools")
 
     run: RunState[Any]
-    ctx: RunContext[Any]  # from which the contexts of model calls differ in little
+    ctx: RunContext[Any]  # the contexts of model calls take most of their fields from it
 
     def __init__(self, live: Effects, models: Sequence[Middleware], tools: Sequence[Middleware]) -> None:
         self.live = live
         self.models = models
         self.tools = tools
-        self.late: Arrived = ()  # replies that came after their middleware had answered
+        self.late: Arrived = ()  # replies that arrived after their middleware had returned
 
     @override
     def attach(self, run: RunState[Any]) -> None:
@@ -59,7 +59,7 @@ class WrappedEffects(Effects):
     ) -> Coroutine[Any, Any, LlmResponse]:
         if not self.models:
             return self.live.ask(request, step_id=step_id, on_text=on_text)
-        return _Question(self, request, on_text).answer()
+        return _ModelRequest(self, request, on_text).answer()
 
     @override
     def call(self, prepared: PreparedCall, caller: Caller) -> Coroutine[Any, Any, ToolResult]:
@@ -69,9 +69,9 @@ class WrappedEffects(Effects):
 
 
 def raise_fault_of(middleware: Sequence[Middleware], method: str, error: Exception) -> None:
-    """Raise the error of a middleware as one that ends the run and names it; return for those that may pass.
+    """Raise an `AgentError` that names the middleware for an error that it raised.
 
-    An `LlmError` is a provider's fault, whoever raises it.
+    Returns for errors that the loop handles itself. These include every `LlmError`, an error of the provider.
     """
     if isinstance(error, (*_PASSING, LlmError)):
         return
@@ -80,7 +80,7 @@ def raise_fault_of(middleware: Sequence[Middleware], method: str, error: Excepti
 
 
 def raiser(middleware: Sequence[Middleware], error: BaseException) -> str | None:
-    """The innermost of these that the error came through."""
+    """The name of the innermost middleware that the error passed through."""
     frame, name = error.__traceback__, None
     while frame is not None:
         owner = frame.tb_frame.f_locals.get("self")
@@ -91,26 +91,26 @@ def raiser(middleware: Sequence[Middleware], error: BaseException) -> str | None
 
 
 def onion(middleware: Sequence[Middleware], method: str, ctx: RunContext[Any], inner: CallNext) -> CallNext:
-    """The function that passes through these, the first outermost, to the `inner` one."""
+    """The function that calls this method of each middleware, the first outermost, and then `inner`."""
     for one in reversed(middleware):
-        inner = partial(_pass, getattr(one, method), ctx, inner)
+        inner = partial(_wrapped, getattr(one, method), ctx, inner)
     return inner
 
 
-def _pass(wrap: Callable[..., Any], ctx: RunContext[Any], inner: CallNext, value: Any) -> Any:
+def _wrapped(wrap: Callable[..., Any], ctx: RunContext[Any], inner: CallNext, value: Any) -> Any:
     return wrap(ctx, value, inner)
 
 
 def overriding(middleware: Sequence[Middleware], method: str) -> tuple[Middleware, ...]:
-    """Those that do something in a method, in their order: the others need not be asked."""
+    """The middleware that overrides a method, in order."""
     plain = getattr(Middleware, method)
     return tuple(one for one in middleware if getattr(type(one), method) is not plain)
 
 
-class _Question(Mutable):
-    """One request of the loop: the model calls that are made for it, of which it is given one reply.
+class _ModelRequest(Mutable):
+    """One request of the loop, and the model calls that middleware makes for it. The loop gets one reply.
 
-    Which reply an answer was made from is known by its `usage`, which a changed reply still holds.
+    The reply that an answer was made from is identified by its `usage` object, which a changed reply keeps.
     """
 
     effects: WrappedEffects
@@ -119,11 +119,11 @@ class _Question(Mutable):
     calls: int = 0
     is_over: bool = False
     arrived: Arrived = ()
-    reported: tuple[LlmResponse, ...] = ()  # those that were set aside
-    fault: Exception | None = None  # that the model itself raised last
+    reported: tuple[LlmResponse, ...] = ()  # replies that were set aside
+    fault: BaseException | None = None  # the last error of the model itself
 
     async def answer(self) -> LlmResponse:
-        """The reply that the middleware returns, as the loop pays for it."""
+        """The reply that the middleware returns, with the usage that the loop is charged for."""
         run, models = self.effects.run, self.effects.models
         if self.effects.late:
             self.arrived = tuple(
@@ -134,12 +134,13 @@ class _Question(Mutable):
         ctx = _context(run.step, run.deps, self)
         try:
             answer = await onion(models, "wrap_model", ctx, self.ask_model)(self.request)
-        except BaseException as error:
+        except BaseException as cause:  # noqa: BLE001  # middleware may be anybody's code
             self.is_over = True
             self.set_aside()
+            error = run.fault_of(cause)
             if isinstance(error, Exception) and error is not self.fault:
                 raise_fault_of(models, "wrap_model", error)
-            raise
+            raise error  # noqa: B904  # it has its cause
         self.is_over = True
         return self._charge(answer)
 
@@ -152,7 +153,7 @@ class _Question(Mutable):
         return self.effects.run.spent()
 
     def late(self, _: RunContext[Any]) -> dict[str, Any]:
-        """The fields that its context was made without."""
+        """The fields that the context gets when they are read."""
         ctx = self.effects.ctx
         return {
             "correlation_id": ctx.correlation_id,
@@ -177,16 +178,16 @@ class _Question(Mutable):
         step, started = run.step, run.now()
         try:
             reply: Any = await effects.live.ask(request, step_id=step, on_text=self.on_text)
-        except Exception as error:
-            self.fault = error
-            raise
+        except BaseException as cause:  # noqa: BLE001  # a model may be anybody's code
+            self.fault = run.fault_of(cause)
+            raise self.fault  # noqa: B904  # it has its cause
         if is_response(reply) and reply.finish_reason != "error":
             arrived = (step, reply, started, run.now())
-            if self.is_over:  # whoever asked did not wait for it: it has its price all the same
+            if self.is_over:  # the middleware did not wait for it; it is charged all the same
                 effects.late += (arrived,)
             else:
                 self.arrived += (arrived,)
-        return reply  # type: ignore[no-any-return]  # whatever it is: the loop judges it
+        return reply  # type: ignore[no-any-return]  # of any type: the loop checks it
 
     def set_aside(self) -> None:
         for step, reply, started, ended in self.arrived:
@@ -195,18 +196,18 @@ class _Question(Mutable):
         self.arrived = ()
 
     def _charge(self, answer: LlmResponse) -> LlmResponse:
-        """The answer as the loop pays for it: for the model call that it came from, and no other."""
+        """The answer with the usage of the model call that it came from, unless that was charged already."""
         arrived = self.arrived
         if not is_response(answer):
             self.set_aside()
-            return answer  # the loop judges it
+            return answer  # the loop checks it
         if self.calls == 0:
             if self.on_text is not None and answer.content:
                 self.on_text(answer.content)
             return answer
         for index in range(len(arrived) - 1, -1, -1):
             if arrived[index][1].usage is answer.usage:
-                self.arrived = arrived[:index] + arrived[index + 1 :]  # the loop pays for this one
+                self.arrived = arrived[:index] + arrived[index + 1 :]  # the loop charges this one
                 self.set_aside()
                 return answer
         is_paid = any(reply.usage is answer.usage for reply in self.reported)
@@ -217,9 +218,9 @@ class _Question(Mutable):
 def _misused(request: Any) -> ConfigError:
     if not isinstance(request, LlmRequest):
         return ConfigError(
-            f"call_next was given a {type(request).__name__}; wrap_model hands on an LlmRequest"
+            f"call_next was called with a {type(request).__name__}; wrap_model passes an LlmRequest to it"
         )
-    return ConfigError("call_next was called after wrap_model had answered; await it before that")
+    return ConfigError("call_next was called after wrap_model had returned; await it before that")
 
 
 class _Call(Caller):
@@ -243,15 +244,17 @@ class _Call(Caller):
             result: Any = await onion(tools, "wrap_tool", self._ctx, self._run_tool)(call)
         except ToolError as error:  # raised on purpose: the call has failed
             return self._failure(str(error), error)
-        except Exception as error:
-            raise_fault_of(tools, "wrap_tool", error)
-            raise
+        except BaseException as cause:  # noqa: BLE001  # middleware may be anybody's code
+            fault = self._effects.run.fault_of(cause)
+            if isinstance(fault, Exception):
+                raise_fault_of(tools, "wrap_tool", fault)
+            raise fault  # noqa: B904  # it has its cause
         if not isinstance(result, ToolResult):
             raise ConfigError(
-                f"wrap_tool gave a {type(result).__name__} for {call.name!r}; return a ToolResult, such as "
-                f"the one that call_next(call) gives"
+                f"wrap_tool returned a {type(result).__name__} for {call.name!r}; return a ToolResult, such "
+                f"as the one that call_next(call) returns"
             )
-        if result.call_id != call.id or result.name != call.name:  # from an earlier call, perhaps
+        if result.call_id != call.id or result.name != call.name:  # the result of an earlier call
             return replace(result, call_id=call.id, name=call.name)
         return result
 
@@ -277,8 +280,8 @@ class _Call(Caller):
         if not isinstance(what, ToolCall) or given.name != own.name:
             named = f"a call of {given.name!r}" if isinstance(what, ToolCall) else repr(what)
             raise ConfigError(
-                f"call_next was given {named} for a call of {own.name!r}; a middleware may change the "
-                f"arguments (dataclasses.replace(call, args=...)), and answer for another tool itself"
+                f"call_next was called with {named} for a call of {own.name!r}; a middleware may change the "
+                f"arguments (dataclasses.replace(call, args=...)), or return a result of its own"
             )
         registry = self._effects.run.settings.registry
         return registry.prepare(given if given.id == own.id else replace(given, id=own.id))
@@ -294,8 +297,8 @@ async def _at_once(result: ToolResult) -> ToolResult:
     return result
 
 
-def _context(step: int, deps: Any, source: _Question) -> RunContext:
-    """The context of a model call. Its other fields come from `source.late()` when they are read."""
+def _context(step: int, deps: Any, source: _ModelRequest) -> RunContext:
+    """The context of a model call. Its other fields are made by `source.late()` when they are read."""
     ctx = RunContext.__new__(RunContext)
     for name, value in (("step_id", step), ("deps", deps), ("source", source)):
         object.__setattr__(ctx, name, value)

@@ -1,4 +1,4 @@
-"""Middleware around runs: each `wrap_run`, the first outermost, around a run or a part of one."""
+"""Middleware around runs: the `wrap_run` methods around a run, or around one agent's part of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def has_ended(outcome: object) -> TypeGuard[Outcome[Any]]:
 class MiddlewareRun(Generic[OutT]):
     """A run inside its middleware, with the interface of a `Drive`.
 
-    The completion of the run is emitted when the middleware has let its answer pass: a log has one end.
+    The completion of the run is emitted after the middleware has returned, so that the log has one end.
     `start` makes the first phase of a run of another task, `again` a further run.
     """
 
@@ -44,36 +44,36 @@ class MiddlewareRun(Generic[OutT]):
         start: Start | None,
         again: Again | None,
     ) -> None:
-        self._drive = _holding(drive)  # the run that was begun last
+        self._drive = _holding(drive)  # the run that began last
         self._middleware, self._start, self._again = middleware, start, again
         self._is_begun = False
-        self._stepper: Stepper[Outcome[OutT]] | None = None  # where the run is taken a step at a time
+        self._stepper: Stepper[Outcome[OutT]] | None = None  # if the run is taken step by step
         self._ctx: RunContext[Any] = _context_of(drive)
         self.outcome: Outcome[OutT] | None = None
 
     @property
     def phase(self) -> Phase[OutT]:
-        """The phase that the run is in; at its end, the outcome that the middleware returned."""
+        """The phase of the run; at its end, the outcome that the middleware returned."""
         return self._drive.phase if self.outcome is None else self.outcome
 
     async def run_to_end(self) -> Outcome[OutT]:
-        """Run it, inside its middleware, to its end."""
+        """Run to the end, inside the middleware."""
         first, task = self._drive, asyncio.current_task()
         cancels = 0 if task is None else task.cancelling()
         try:
-            outcome: Any = await onion(self._middleware, "wrap_run", self._ctx, self._carry)(first.task)
+            outcome: Any = await onion(self._middleware, "wrap_run", self._ctx, self._run_inside)(first.task)
             self.outcome = self._drive.release(_checked(outcome))
-        except (ConfigError, ReplayMismatchError) as error:  # the caller's mistake, not the run's
+        except (ConfigError, ReplayMismatchError) as error:  # a mistake of the caller
             self.outcome = self._drive.fail(error)
             if first.inner is not None:
                 first.inner.fail(error)
             raise
         except AgentError as error:
             self.outcome = self._drive.fail(error)
-        except BaseException as cause:  # a middleware is anybody's code
+        except BaseException as cause:  # middleware may raise anything
             is_cancel = isinstance(cause, asyncio.CancelledError)
-            is_asked_for = task is None or task.cancelling() > cancels
-            if is_asked_for if is_cancel else not isinstance(cause, Exception):
+            is_requested = task is None or task.cancelling() > cancels
+            if is_requested if is_cancel else not isinstance(cause, Exception):
                 self._drive.cut(TASK_CANCELLED if is_cancel else program_ended(cause))
                 self.outcome = self._drive.outcome
                 raise
@@ -84,19 +84,19 @@ class MiddlewareRun(Generic[OutT]):
         return self.outcome
 
     async def step(self) -> Phase[OutT]:
-        """Let the run take one transition; the last one leads to what the middleware returns."""
+        """Take one transition and return the next phase; the last one is what the middleware returned."""
         if self._stepper is None:
             self._stepper = Stepper(self.run_to_end)
         await self._stepper.step()
         return self.phase
 
     def stop(self, reason: str) -> None:
-        """End a run that nobody will carry on, without its middleware."""
+        """Interrupt the run, without its middleware."""
         self._drive.stop(reason)
         self.outcome = self._drive.outcome
 
     async def leave(self, reason: str) -> None:
-        """End a run whose next step nobody takes; the middleware around it is given that end."""
+        """Interrupt the run and let the middleware around it return."""
         if self._stepper is None:
             self.stop(reason)
         elif not self._stepper.is_over:
@@ -104,18 +104,18 @@ class MiddlewareRun(Generic[OutT]):
             await self._stepper.leave(reason)
 
     def snapshot(self, reason: str = "between two steps") -> Interrupted[OutT]:
-        """The present moment as data that another process can resume. The run itself goes on."""
+        """The current state as data that another process can resume from. The run itself continues."""
         return self._drive.snapshot(reason)
 
     # --- inside the middleware -------------------------------------------------------------------------
 
-    async def _carry(self, task: Any) -> Outcome[OutT]:
+    async def _run_inside(self, task: Any) -> Outcome[OutT]:
         if not self._is_begun:
             self._is_begun = True
             if task != self._drive.task:
                 self._begin_with(task)
         elif self._again is None:
-            raise ConfigError("call_next was called twice; a run that goes on cannot be begun anew")
+            raise ConfigError("call_next was called twice, which a resumed run does not allow")
         else:
             if self._drive.outcome is not None:
                 self._drive.release(self._drive.outcome)
@@ -124,20 +124,20 @@ class MiddlewareRun(Generic[OutT]):
         agent = drive.run.current_agent
         if self._stepper is None and not (agent is not None and agent.has_parts):
             return await drive.run_to_end()
-        return await self._carry_parts(drive)
+        return await self._run_parts(drive)
 
-    async def _carry_parts(self, drive: Drive[OutT]) -> Outcome[OutT]:
-        """Take the steps as they are asked for, and each agent's part inside that agent's own middleware."""
+    async def _run_parts(self, drive: Drive[OutT]) -> Outcome[OutT]:
+        """Run each agent's part inside that agent's own middleware."""
         run, agent = drive.run, drive.run.current_agent
         given: Outcome[OutT] | None = None
         while drive.outcome is None:
             around = () if agent is None else run.effects.around(agent.part_middleware, step_id=run.step)
-            carry = partial(self._carry_part, drive)
-            given = await _through_part(around, _context_of(drive), carry, drive.task)
+            run_part = partial(self._run_part, drive)
+            given = await _wrap_part(around, _context_of(drive), run_part, drive.task)
         return drive.outcome if given is None else given
 
-    async def _carry_part(self, drive: Drive[OutT]) -> Outcome[OutT]:
-        """Take the steps of one agent, to the end of the run or until it is handed to another."""
+    async def _run_part(self, drive: Drive[OutT]) -> Outcome[OutT]:
+        """Take the steps of one agent, to the end of the run or until a handoff to another agent."""
         drive.is_handed_over = False
         while drive.outcome is None and not drive.is_handed_over:
             if self._stepper is not None:
@@ -151,11 +151,11 @@ class MiddlewareRun(Generic[OutT]):
         )
 
     def _begin_with(self, task: Any) -> None:
-        """Begin with another task than the one that the run was given."""
+        """Begin the run with another task."""
         if self._start is None:
             raise ConfigError(
-                f"call_next was given another task, {str(task)[:100]!r}; that of a run which goes on, or was "
-                f"given as a state or a phase, stays as it is"
+                f"call_next was called with another task, {str(task)[:100]!r}; the task of a resumed run, or "
+                f"of one that began with a state or a phase, cannot be changed"
             )
         self._drive.begin_with(self._start(task, self._drive.run.run_id))
 
@@ -164,13 +164,13 @@ def _checked(outcome: Any) -> Outcome[Any]:
     if has_ended(outcome):
         return outcome
     raise ConfigError(
-        f"wrap_run gave a {type(outcome).__name__}; return an outcome, such as the one that "
-        f"call_next(task) gives"
+        f"wrap_run returned a {type(outcome).__name__}; return an outcome, such as the one that "
+        f"call_next(task) returns"
     )
 
 
 def _context_of(drive: Drive[Any]) -> RunContext[Any]:
-    """The run as its middleware sees it, with its present messages."""
+    """The context of a run for its middleware, with the present messages."""
     return drive.run.context(lambda: drive.phase.messages, token=CallToken(drive.run))
 
 
@@ -179,36 +179,36 @@ def _holding(drive: Drive[OutT]) -> Drive[OutT]:
     return drive
 
 
-async def _through_part(
+async def _wrap_part(
     middleware: Sequence[Middleware],
     ctx: RunContext[Any],
-    carry: Callable[[], Coroutine[Any, Any, Any]],
+    run_part: Callable[[], Coroutine[Any, Any, Any]],
     own: Any,
 ) -> Any:
-    """Carry one agent's part of a run that was handed to it, inside that agent's own middleware.
+    """Run one agent's part of a run that was handed off to it, inside that agent's own middleware.
 
-    The run has begun before, like one that is resumed: its task stays, and it is carried once. Returns the
-    outcome that the middleware returns: of the run, or of a part that ends with a handoff.
+    Since the run has begun before, the middleware cannot change its task or run it again. Returns the outcome
+    that the middleware returns: of the run, or of a part that ends with a handoff.
     """
     is_begun = False
 
     def begin(task: Any) -> Coroutine[Any, Any, Any]:
         nonlocal is_begun
         if is_begun or task != own:
-            what = "was called twice" if is_begun else f"was given another task, {str(task)[:100]!r}"
+            what = "was called twice" if is_begun else f"was called with another task, {str(task)[:100]!r}"
             raise ConfigError(
-                f"call_next {what} in wrap_run of the agent {ctx.agent!r}; a run that was handed to it "
-                f"has begun before, and goes on once, with its own task"
+                f"call_next {what} in wrap_run of the agent {ctx.agent!r}; a run that was handed off to it "
+                f"has begun before, and continues once, with its own task"
             )
         is_begun = True
-        return carry()
+        return run_part()
 
     outcome: Any = await onion(middleware, "wrap_run", ctx, begin)(own)
     if not has_ended(outcome) or not is_begun:
-        what = f"gave a {type(outcome).__name__}" if is_begun else "did not call on"
+        what = f"returned a {type(outcome).__name__}" if is_begun else "did not call call_next"
         raise ConfigError(
-            f"wrap_run of the agent {ctx.agent!r} {what}; a run that was handed to it has begun "
-            f"before: return the outcome that call_next(task) gives, or raise a GuardrailError"
+            f"wrap_run of the agent {ctx.agent!r} {what}; a run that was handed off to it has begun "
+            f"before: return the outcome that call_next(task) returns, or raise a GuardrailError"
         )
     return outcome
 
@@ -217,25 +217,25 @@ T = TypeVar("T")
 
 
 class Stepper(Generic[T]):
-    """Carries something in a task of its own, which waits for its turn before each of its steps.
+    """Runs a coroutine in a task of its own, which waits before each of its steps.
 
-    What stands around a run is one coroutine from its beginning to its end: it cannot return between two
-    steps, so it is let wait there instead.
+    Middleware around a run is one coroutine from the start of the run to its end: it cannot return between
+    two steps, and waits there instead.
     """
 
     def __init__(self, run_to_end: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self._work = run_to_end
         self._task: asyncio.Task[T] | None = None
-        self._turn: asyncio.Future[None] | None = None  # that the task waits for
+        self._turn: asyncio.Future[None] | None = None  # awaited by the task before a step
         self._waits: asyncio.Future[None] | None = None  # done when the task waits
-        self.left: str | None = None  # why nobody takes the steps any more
+        self.left: str | None = None  # the reason why no more steps are taken
 
     @property
     def is_over(self) -> bool:
         return self._task is not None and self._task.done()
 
     async def step(self) -> T | None:
-        """Let one step be taken. Returns what was carried when it is at its end, None before."""
+        """Let the coroutine take one step. Returns its result at its end, None before that."""
         if self._task is None:
             self._task = asyncio.create_task(self._work())
             await self._until_it_waits(self._task)
@@ -245,7 +245,7 @@ class Stepper(Generic[T]):
         return self._task.result() if self._task.done() else None
 
     async def turn(self) -> None:
-        """Wait, inside, until the next step is to be taken."""
+        """Called by the coroutine: wait until it may take the next step."""
         self._turn = asyncio.get_running_loop().create_future()
         if self._waits is not None and not self._waits.done():
             self._waits.set_result(None)
@@ -253,7 +253,7 @@ class Stepper(Generic[T]):
             await self._turn
 
     async def leave(self, reason: str) -> T:
-        """Nobody takes another step: what is carried is let end, with this reason."""
+        """Let the coroutine run to its end, since no more steps are taken, for this reason."""
         assert self._task is not None, "a step was taken before"
         self.left = reason
         self._give_turn()
@@ -268,7 +268,7 @@ class Stepper(Generic[T]):
         try:
             either: set[asyncio.Future[Any]] = {task, self._waits}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:  # whoever takes the step was cancelled: so is what is carried
+        except asyncio.CancelledError:  # cancel the coroutine with the task that takes the step
             task.cancel()
             await asyncio.wait({task})
             raise

@@ -1,4 +1,4 @@
-"""Model context: the part of a long run that is still sent to the model, by the context views."""
+"""The model's context: the part of a long run that the context views leave in the requests."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .phases import AnyPhase, Thinking
 from .rules.reply_judge import is_response
 from .run_state import PASSING, CutOff, RunState, Stopped
 
-_NO_SUMMARY = "the model answered, and gave no summary"
+_NO_SUMMARY = "the model answered, and gave no summary"  # in logs, which replays compare
 
 
 class ModelContext:
-    """Cuts what the next request of one run need not have; the log keeps everything."""
+    """Shortens the requests of one run; its log keeps everything."""
 
     __slots__ = ("_run", "_seen")
 
@@ -35,13 +35,13 @@ class ModelContext:
         return self._seen.messages
 
     def cuts(self) -> tuple[Cut, ...] | None:
-        """The cuts so far, for a run that is interrupted; None where nothing was shown yet."""
+        """The cuts so far, to store with an interrupted run; None before the first request."""
         return self._seen.cuts() if self._seen.length else None
 
     async def consult(
         self, phase: Thinking[Any], question: tuple[int, ViewQuestion], *, may_ask: bool
     ) -> None:
-        """Ask a model what a view wants to know, and let the views behind it cut too."""
+        """Call a model for a view, and let the views behind it cut too."""
         asked: tuple[int, ViewQuestion] | None = question
         while asked is not None:
             await self._ask(*asked)
@@ -50,9 +50,9 @@ class ModelContext:
     def reduce(
         self, phase: Thinking[Any], *, may_ask: bool, first: int = 0
     ) -> tuple[int, ViewQuestion] | None:
-        """Let the views cut what the next request need not have; each cut is an event before the step.
+        """Let the views, from the `first` on, shorten the next request; each cut is an event before the step.
 
-        Where a view, from the `first` on, has to ask a model, its number and its question are returned.
+        If a view has to call a model, its number and its question are returned.
         """
         seen = self._seen
         begun, trail = seen.length, phase.trail
@@ -60,7 +60,7 @@ class ModelContext:
             seen.take(trail.log.messages[begun : trail.length])
         run = self._run
         if not begun:
-            for cut in run.tally.cuts:  # of the part of the run before this one
+            for cut in run.tally.cuts:  # made before an interruption
                 seen.cut(cut)
         if seen.tokens <= seen.quiet:
             return None
@@ -70,7 +70,7 @@ class ModelContext:
                 if not may_ask:
                     continue
                 if run.account.refusal(run.now(), free=run.tally.free) is not None:
-                    return None  # there will be no such step
+                    return None  # there will be no next request
                 return number, found
             elif found:
                 self._cut(view.name, found)
@@ -78,7 +78,7 @@ class ModelContext:
         return None
 
     def fit(self) -> None:
-        """Hold the views to their limits: results are cut further, or the run fails before it asks."""
+        """Enforce the limits of the views: cut results further, or fail before the model is called."""
         seen, views = self._seen, self._run.settings.context
         for view in views:
             limit = getattr(view, "limit_tokens", None)
@@ -92,20 +92,21 @@ class ModelContext:
             self._seen.check(cut, view)
             self._seen.cut(cut)
         self._run.emitter.emit(ContextReduced, self._run.step + 1, view, tuple(cuts), cost, usage)
-        self._run.check_stop()  # by a listener
+        self._run.check_stop()  # a listener may have stopped the run
 
     async def _ask(self, number: int, question: ViewQuestion) -> None:
-        """Ask a model what a view wants to know. Where it fails, that is recorded, and nothing is cut."""
+        """Call a model for a view. An error is recorded, and nothing is cut."""
         run, step, view = self._run, self._run.step + 1, self._run.settings.context[number].name
         model = run.settings.model if question.llm is None else name_of_model(question.llm)
         request = ViewRequest(model, question.messages, view=number, llm=question.llm)
-        run.account.price_of(model)  # a limited cost needs one
+        run.account.price_of(model)  # raises if the cost is limited and there is no price
         cost, usage = 0.0, NO_USAGE
         try:
             reply = await run.wait(run.effects.ask(request, step_id=step, on_text=None))
-        except (Stopped, CutOff, *PASSING):
-            raise
-        except Exception as error:  # noqa: BLE001  # a model may be anybody's code
+        except BaseException as cause:  # noqa: BLE001  # a model may be anybody's code
+            error = run.fault_of(cause)
+            if not isinstance(error, Exception) or isinstance(error, (Stopped, CutOff, *PASSING)):
+                raise error  # noqa: B904  # it has its cause
             run.check_stop()
             run.emitter.emit(
                 ContextReduced, step, view, (), 0.0, NO_USAGE, f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""Model names: `openai:NAME`, `anthropic:NAME` and the like, to a client."""
+"""Model names, such as `openai:NAME` and `anthropic:NAME`, and the clients that they stand for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 AnyModel: TypeAlias = ToolCallingLlm | CompletionLlm | str
 
 _KEPT = 16
-_ACCOUNTS = ("mistral", "groq", "openrouter")  # services that speak OpenAI's chat API
+_ACCOUNTS = ("mistral", "groq", "openrouter")  # services with OpenAI's chat API
 # By provider: the module of its client in `wesichain.llm`, and the client's class.
 _CLIENTS = {
     "openai": ("openai", "OpenAiClient"),
@@ -32,14 +32,14 @@ FORMS = tuple(f"{provider}:NAME" for provider in _CLIENTS)
 
 
 def resolve_model(model: AnyModel) -> ToolCallingLlm:
-    """The model itself, or the client for its name. No network, no key: those come at first use."""
+    """The model itself, or the client for its name. Needs no network and no key before the first call."""
     if isinstance(model, str):
         return _by_name(model)
     if isinstance(model, ToolCallingLlm):
         return model
     given = cast("Any", model)
     if isinstance(given, CompletionLlm):
-        from wesichain.llm.react_text import TextReAct  # 11 ms that only text models need
+        from wesichain.llm.react_text import TextReAct  # takes 11 ms to import
 
         return TextReAct(given)
     raise ConfigError(
@@ -49,12 +49,12 @@ def resolve_model(model: AnyModel) -> ToolCallingLlm:
 
 
 def name_of_model(llm: object) -> str:
-    """The name that a model is recorded, and priced, by."""
+    """The name of a model in recordings and price tables."""
     return str(getattr(llm, "model", "") or type(llm).__name__)
 
 
 class Models(Generic[T]):
-    """The settings made for each model that runs were given: one name makes one client."""
+    """A cache of the runtimes made for models of single runs; each name makes one client."""
 
     def __init__(self) -> None:
         self._made: OrderedDict[str | int, tuple[AnyModel, str, T | None]] = OrderedDict()
@@ -71,13 +71,13 @@ class Models(Generic[T]):
             self._made.popitem(last=False)
         return made
 
-    def make_anew(self) -> None:
-        """Forget what was made so far, since it has become old; the models are still known."""
+    def invalidate(self) -> None:
+        """Drop the cached runtimes; the models are still known."""
         for key, (model, name, _) in self._made.items():
             self._made[key] = (model, name, None)
 
     def known(self, name: str) -> AnyModel | None:
-        """The model that a run was given, by the name that its outcome has kept; "" is none."""
+        """The model of a run by its name in the outcome; None for ""."""
         if not name:
             return None
         for model, reported, _ in reversed([*self._made.values()]):
@@ -101,7 +101,7 @@ def _by_name(text: str) -> ToolCallingLlm:
     if provider not in _CLIENTS:
         raise ConfigError(f"model {text!r}: unknown provider {provider!r}; the forms are {', '.join(FORMS)}")
     module, client = _CLIENTS[provider]
-    # Imported when it is asked for: its SDK is an optional dependency.
+    # Imported on first use: the SDK is an optional dependency.
     llm = import_module(f"wesichain.llm.{module}")
     options: dict[str, Any] = {}
     if provider == "azure":

@@ -1,4 +1,4 @@
-"""A model turn: a request, a reply, what the reply is, and the transition that it leads to."""
+"""A model turn: makes the request, receives the reply and takes the transition that the reply leads to."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ OutT = TypeVar("OutT")
 
 
 class ModelTurn(Generic[OutT]):
-    """Asks the model for one run, and judges its replies: the first half of a step.
+    """Calls the model for one run, and judges its replies: the first half of a step.
 
-    `arrived` is a reply that is not acted on yet, `carried_over` that one where it came before an
-    interruption. `slots` are the calls of the reply just judged, `limit` the limit that the run has met.
-    `emitted` and `emitted_in_steps` count the messages that events have, all of them and those of steps:
-    `follows` says that what is new in the next request is the reply and its results, and nothing else.
+    `arrived` is a reply that is not processed yet, `carried_over` one that arrived before an interruption.
+    `slots` are the calls of the last judged reply, `limit` is the limit that the run has met. `emitted` and
+    `emitted_in_steps` count the messages that are in events of any kind, and in events of steps. `follows` is
+    set if the next request adds nothing but the reply and its results.
     """
 
     __slots__ = (
@@ -47,9 +47,9 @@ class ModelTurn(Generic[OutT]):
     limit: BudgetExceededError | None
     arrived: LlmResponse | None
     carried_over: LlmResponse | None
-    last_reply: LlmResponse | None  # that was judged
+    last_reply: LlmResponse | None  # the last one that was judged
     slots: list[Slot] | None
-    context: ModelContext | None  # what is sent to the model, where that is not the whole log
+    context: ModelContext | None  # if context views shorten the requests
 
     def __init__(self, run: RunState[OutT], phase: Active[OutT], stream: bool) -> None:
         self._run = run
@@ -63,7 +63,7 @@ class ModelTurn(Generic[OutT]):
             self.context = ModelContext(run, phase)
 
     def resume(self, reply: LlmResponse | None, messages: Sequence[Message]) -> None:
-        """Continue with what the run had in hand: the words of its model, and a reply that had arrived."""
+        """Continue an interrupted run, perhaps with a reply that had arrived before."""
         for message in messages:
             if message.role is Role.ASSISTANT:
                 self.last_content = message.text
@@ -74,21 +74,21 @@ class ModelTurn(Generic[OutT]):
             self.limit = self._run.account.exceeded(self._run.tally.limit)
 
     def hand_over(self, thinking: Thinking[OutT]) -> None:
-        """Another agent goes on, to whom all that it is shown is new."""
+        """Continue as another agent, whose first request has no message that an event has already."""
         self.emitted = self.emitted_in_steps = 0
         self.follows = False
         words = (message.text for message in reversed(thinking.messages) if message.role is Role.ASSISTANT)
-        self.last_content = next(words, "")  # as a run that is resumed here would take it
+        self.last_content = next(words, "")  # the same as in a run that is resumed here
         self.context = ModelContext(self._run, thinking) if self._run.settings.context else None
 
     def observed(self, length: int, *, went_well: bool) -> None:
-        """The calls have ended. Where all went well, their events have all of the first `length` messages."""
+        """Take note that the calls have ended. If all went well, events have the first `length` messages."""
         self.follows = self.follows and went_well
         if self.follows:
             self.emitted = length
 
     async def think(self, phase: Thinking[OutT]) -> Phase[OutT]:
-        """Ask until there is a reply that can be acted on or corrected; every turn is one model call."""
+        """Call the model until a reply leads to another phase; each round is one model call."""
         run: RunState[OutT] = self._run
         is_plain = self.context is None and run.current_agent is None and not run.remembers
         while True:
@@ -107,7 +107,7 @@ class ModelTurn(Generic[OutT]):
                     reply = self._take_reply(await (asked if run.is_bare else run.watch(asked)))
                 except BaseException as cause:  # noqa: BLE001  # a model may be anybody's code
                     reply = self._reply_failed(cause)
-            elif run.current_agent is not None:  # a reply from before is one to the tools of then
+            elif run.current_agent is not None:  # an earlier reply is for the tools offered at that time
                 await run.current_agent.offer(phase, again=True)
             if isinstance(reply, ModelTransportError):
                 if self.limit is not None:  # the last answer is requested once
@@ -130,11 +130,11 @@ class ModelTurn(Generic[OutT]):
                 return following
 
     async def _prepare_request(self, phase: Thinking[OutT]) -> None:
-        """Let views make what is sent fit, ask for tools that can change, and keep the order of a journal."""
+        """Wait for a retry, shorten the context, offer tools that can change, and keep a journal's order."""
         run, limit, may_ask = self._run, self.limit, self.limit is None
-        # Out of time, nothing is sent any more.
+        # Out of time, no request is sent.
         context = None if limit is not None and limit.resource == "seconds" else self.context
-        if self._delay:  # the rest that the provider was to have
+        if self._delay:  # the policy's delay before a retry
             delay, self._delay = self._delay, 0.0
             await run.sleep(delay)
         question = None if context is None else context.reduce(phase, may_ask=may_ask)
@@ -155,7 +155,7 @@ class ModelTurn(Generic[OutT]):
     async def _checked(
         self, phase: Active[OutT], answer: Answer[OutT], checks: Checks
     ) -> Answer[OutT] | Malformed:
-        """An answer as the user's checks leave it, or what one of them refuses as a wrong one."""
+        """The answer after the output checks, or a malformed reply if one of them refuses it."""
         try:
             output, text = await self.check(phase, answer.output, answer.text, checks)
         except Refused as refused:
@@ -174,7 +174,7 @@ class ModelTurn(Generic[OutT]):
     def _follow(
         self, phase: Thinking[OutT], reply: LlmResponse, verdict: Verdict[OutT]
     ) -> Phase[OutT] | None:
-        """Take the transition that a reply leads to; None asks the same again."""
+        """Take the transition that a reply leads to; None repeats the request."""
         run, self.last_reply = self._run, reply
         # As in the loop: class patterns cost more, and `isinstance` where it is none.
         if type(verdict) is not Answer and isinstance(verdict, CallPlan):
@@ -200,7 +200,7 @@ class ModelTurn(Generic[OutT]):
                 assert_never(verdict)
 
     def _reply_failed(self, cause: BaseException) -> ModelTransportError:
-        """A model that could not be asked. A call that was cut off spends no step, and will be made again."""
+        """The error of a model call, for the policy. A call that was cancelled raises, and spends no step."""
         run = self._run
         cause = run.fault_of(cause)
         if isinstance(cause, Stopped | CutOff | asyncio.CancelledError):
@@ -217,7 +217,7 @@ class ModelTurn(Generic[OutT]):
             self._run.account.spend_step(-1)
 
     def _request(self, phase: Thinking[OutT]) -> LlmRequest | None:
-        """The next request, with its event and price; out of budget, the last one, if there may be one."""
+        """The next request, with its event and its step; at a limit, the last request, or None."""
         run = self._run
         if run.settings.free_steps:
             run.tally.free = True
@@ -250,7 +250,7 @@ class ModelTurn(Generic[OutT]):
         return LlmRequest(fixed.model, shown, run.specs(), fixed.judge.output.schema, (), asked)
 
     def _take_reply(self, reply: LlmResponse) -> LlmResponse | ModelTransportError:
-        """A reply that came, with its event and its price. One that ends in an error is no reply."""
+        """Charge a reply and emit its event. A reply that ends in an error is an error of the model call."""
         run = self._run
         if not is_response(reply):
             return reply  # the judge decides what it is instead
@@ -267,7 +267,7 @@ class ModelTurn(Generic[OutT]):
         return reply
 
     def retry(self, decided: Any) -> None:
-        """Ask again, as the policy decided: now or later, for a step or for free."""
+        """Take over the policy's delay for the next request, and whether it spends a step."""
         self._run.tally.free = decided.free
         self._delay = max(self._delay, decided.decision.delay)
 
@@ -277,9 +277,9 @@ class ModelTurn(Generic[OutT]):
         return phase.act(reply)
 
     def _settle(self, phase: Thinking[OutT], plan: CallPlan) -> Acting[OutT] | None:
-        """Go on with the calls when those that cannot be run are settled; None asks the model again.
+        """Give invalid calls their errors and go on with the others; None repeats the request.
 
-        Several bad calls in one reply are one fault: all their errors are returned to the model at once.
+        Several invalid calls in one reply are one fault: all their errors are returned to the model at once.
         """
         run = self._run
         slots: list[Slot] = []
@@ -301,7 +301,7 @@ class ModelTurn(Generic[OutT]):
         return self._begin(phase, plan.reply)
 
     def _correct(self, phase: Thinking[OutT], malformed: Malformed) -> Observing[OutT] | None:
-        """Return the error in its reply to the model; None asks the same again."""
+        """Return the error of a malformed reply to the model; None repeats the request."""
         run = self._run
         decided = run.decide(phase, malformed.error)
         self.retry(decided)
@@ -313,7 +313,7 @@ class ModelTurn(Generic[OutT]):
         return phase.act(replace(malformed.reply, reasoning="")).observe([Observed(text, text)])
 
     def _wrong_answers(self, malformed: Malformed, decided: FaultDecision) -> list[Observed]:
-        """The words on each call of a reply whose answers are wrong: its fault, or that it was not run."""
+        """The observations of a reply with invalid answers: each call's error, or that it was not run."""
         results: list[Observed] = []
         for call, error in zip(malformed.reply.tool_calls, malformed.errors, strict=True):
             text = sentences.not_run(sentences.BESIDE_ANSWER)
@@ -322,10 +322,10 @@ class ModelTurn(Generic[OutT]):
             results.append(Observed(text, text, call.id, call.name, ok=False))
         return results
 
-    # --- the last word -------------------------------------------------------------------------------
+    # --- at a limit ----------------------------------------------------------------------------------
 
     def _last_request(self, phase: Thinking[OutT], refusal: BudgetExceededError) -> LlmRequest | None:
-        """The last request, by `on_limit`: one without tools; None takes the last content; or it fails."""
+        """The last request, without tools, or None to end with the last text, or an error, by `on_limit`."""
         run = self._run
         match run.settings.on_limit:
             case "fail":
@@ -352,7 +352,7 @@ class ModelTurn(Generic[OutT]):
     async def _finish_with_last_reply(
         self, phase: Thinking[OutT], reply: LlmResponse | None
     ) -> Completed[OutT]:
-        """End with the last text of the model, as far as it is an answer."""
+        """End with the last text of the model, if it is an answer; else raise the limit."""
         run, refusal = self._run, self.limit
         assert refusal is not None
         run.check_stop()

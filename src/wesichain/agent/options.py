@@ -43,7 +43,7 @@ OnLimit: TypeAlias = Literal["fail", "partial", "answer"]
 
 
 class LoopGuard(Value):
-    """When the same call in a row is pointed out to the model, and when it ends the run."""
+    """The number of equal calls in a row at which the model is warned, and at which the run ends."""
 
     tell_at: int = 3
     stop_at: int = 4
@@ -55,22 +55,22 @@ GUARD = LoopGuard()
 class AgentOptions(Value, Generic[OutT, DepsT]):
     """The options of a runtime, given once for all its runs.
 
-    `policy`: what is made of faults; None lets the model's own preference decide, or FailFast.
-    `budget`: what a run may spend. `instructions`: the system message. `on_limit`: what happens at the end
-    of the budget: "fail", "partial" (the last words are the answer) or "answer" (one more call, without
-    tools). `events`: sinks that receive the events. `tool_concurrency`: how many calls of one reply run
-    side by side. `exclude_after`: after how many failures a tool is withdrawn. `loop_guard`: when a model
-    that repeats itself is warned, and stopped. `approval_ttl`: seconds until an approval expires.
-    `context`: views that decide, one after the other, what of a long run the model is still shown.
-    `output_mode`: how a typed answer is asked for: "tool" (a final tool for each type), "native" (the
+    `policy`: decides what happens after an error; None is the preference of the model, or FailFast.
+    `budget`: the most that a run may spend. `instructions`: the system message. `on_limit`: what a run does
+    at the end of its budget: "fail", "partial" (the model's last text is the answer) or "answer" (one more
+    model call, without tools). `events`: sinks for the events. `tool_concurrency`: how many calls of a reply
+    run at the same time. `exclude_after`: the number of failures after which a tool is no longer offered.
+    `loop_guard`: when a model that repeats a call is warned, and stopped. `approval_ttl`: seconds until an
+    approval expires. `context`: views that shorten the requests of a long run, one after the other.
+    `output_mode`: how a typed answer is requested: "tool" (a final tool for each type), "native" (the
     provider's schema), "prompted" (in words), or "auto". `output_checks`: functions of `(output)` or
     `(ctx, output)` that return the answer, or raise ValueError or ToolError, which is returned to the model.
-    `middleware`: what stands around runs, model calls and tool calls, the first outermost.
-    `handoffs`: agents, or `Handoff(agent, ...)`, that the model may hand the run to. `deps_type`: what the
-    deps of a run have to be; None takes anything. `default_policy` is that of models without preference.
-    `settings`: how the model is asked to answer: temperature, length, reasoning, tool choice and so on.
-    `redactor`: takes secrets out of events for sinks, in place of the usual one. `clock`: where time comes
-    from. `new_id`: makes the ids of runs that nobody has named. `name`: what events call the agent.
+    `middleware`: code around runs, model calls and tool calls, the first outermost.
+    `handoffs`: agents, or `Handoff(agent, ...)`, that the model may hand the run off to. `deps_type`: the
+    type of a run's deps; None accepts any. `default_policy`: the policy for models without a preference.
+    `settings`: settings of the model: temperature, length, reasoning, tool choice and so on.
+    `redactor`: removes secrets from events for sinks, in place of the default one. `clock`: the source of
+    time. `new_id`: makes the ids of runs without a `run_id`. `name`: the name of the agent in events.
     """
 
     name: str = "agent"
@@ -147,18 +147,18 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 class RunOptions(Value, Generic[DepsT]):
-    """The options of one run, also when it is resumed.
+    """The options of one run. They are the same for a run that is resumed.
 
-    A run that begins takes the task and a history beside these. `history`: messages before the task.
-    `deps`: the caller's own world, for tools, instructions and checks; it is written nowhere.
-    `model`, `budget`: in place of the agent's. `settings`: over the agent's. Model, budget and settings hold
-    when the run is resumed.
-    `cancellation`: stops the run, which never cancels it. `parent`: the context of the call that this run is
-    inside of: it then spends from that run's account, is part of its log and waits with it.
-    `events`: further sinks. `stream`: emit text as it comes. `run_id`: a name for the run. `instructions`:
-    in place of the agent's. `advice`: lessons of earlier runs, put below the instructions.
-    `effects` wraps what answers the loop; `clock` is where time comes from; `on_open` is called with the
-    `Drive`. `inner`: the place of the run in the call of `parent`, where it has one already.
+    A new run also takes the task and a `history`, the messages before the task.
+    `deps`: an object of the caller's, for tools, instructions and checks; it is not stored.
+    `model`, `budget`: used in place of the agent's. `settings`: override those of the agent. A resumed run
+    keeps its model, budget and settings.
+    `cancellation`: a token that stops the run; the run never cancels it. `parent`: the context of the call
+    that this run is part of: the run spends from that run's account, is part of its log and waits with it.
+    `events`: further sinks. `stream`: emit text as it arrives. `run_id`: the id of the run. `instructions`:
+    used in place of the agent's. `advice`: lessons of earlier runs, added below the instructions.
+    `effects` wraps the model and the tools; `clock` is the source of time; `on_open` is called with the
+    `Drive`. `inner`: the place of the run in the call of `parent`, if it has one already.
     """
 
     deps: DepsT = cast("Any", None)
@@ -179,14 +179,14 @@ class RunOptions(Value, Generic[DepsT]):
 
     @property
     def kept_budget(self) -> Budget | None:
-        """The budget that an interrupted run keeps; one inside a call is given its own by the call again."""
+        """The budget to store with an interrupted run; a run inside a call gets its own from the call."""
         return self.budget if self.parent is None else None
 
 
 NO_OPTIONS = RunOptions()
 _INTERNAL = frozenset({"default_policy", "inner", "on_open"})
 
-# What the options of a run have to be; a check is made only for those that are given.
+# The types of the options of a run; only options that are given are checked.
 _RUN_CHECKS: dict[str, tuple[type, str]] = {
     "budget": (Budget, "a Budget, such as Budget(steps=5)"),
     "settings": (ModelSettings, "a ModelSettings, such as ModelSettings(temperature=0.2)"),
@@ -208,13 +208,13 @@ class Deps:
         self._class = get_origin(deps_type) if isinstance(deps_type, GenericAlias) else deps_type
         try:
             isinstance(None, self._class or object)
-        except TypeError:  # a protocol, a TypedDict: whether a value is one cannot be known
+        except TypeError:  # a protocol or a TypedDict, which isinstance cannot check
             self._class = object
         if self.is_declared and not (isinstance(deps_type, type | UnionType) or get_origin(deps_type)):
             raise ConfigError(f"deps_type={deps_type!r}: use a type, such as the class of the deps")
 
     def check(self, deps: Any, agent: str, *, needed: bool) -> None:
-        """Raise a `ConfigError` for deps of another type than declared, and for none that are `needed`."""
+        """Raise a `ConfigError` for deps of the wrong type, or for missing deps that are `needed`."""
         if not self.is_declared or self._fits(deps) or (deps is None and not needed):
             return
         name = getattr(self._type, "__name__", None) or str(self._type)
@@ -229,7 +229,7 @@ class Deps:
 
 
 def run_options(given: Mapping[str, Any]) -> RunOptions:
-    """The options of a run; a `ConfigError` for one of the wrong type, or that there is not."""
+    """The options of a run. A wrong type or an unknown name is a `ConfigError`."""
     if not given:
         return NO_OPTIONS
     for name, value in given.items():
@@ -239,18 +239,18 @@ def run_options(given: Mapping[str, Any]) -> RunOptions:
     try:
         return RunOptions(**given)
     except TypeError:
-        if "history" in given:  # of a resumption: who begins a run takes it beside its options
+        if "history" in given:  # only a resumed run has it here
             raise ConfigError("an interrupted run has its history already; leave history= out") from None
         raise unknown_keyword("run", given, (*option_names(RunOptions), "history"), AGENT) from None
 
 
 def option_names(options: type) -> list[str]:
-    """The names of the options that are a user's to give."""
+    """The names of the options that users may pass."""
     return [one.name for one in fields(options) if one.name not in _INTERNAL]
 
 
 def agent_options(given: Mapping[str, Any]) -> AgentOptions:
-    """The options of a runtime; a `ConfigError` for one of the wrong type, or that there is not."""
+    """The options of a runtime. A wrong type or an unknown name is a `ConfigError`."""
     if not given.keys() <= AgentOptions.__dataclass_fields__.keys():
         raise unknown_keyword("AgentRuntime", given, option_names(AgentOptions), AGENT)
     return AgentOptions(**given)
@@ -259,9 +259,9 @@ def agent_options(given: Mapping[str, Any]) -> AgentOptions:
 def signature_with(
     function: Callable[..., Any], options: type, defaults: Mapping[str, Any] | None = None
 ) -> inspect.Signature:
-    """The signature of a function whose `**options` are the fields of a class, each with its default.
+    """The signature of a function with its `**options` replaced by the fields of a class.
 
-    `defaults` takes the place of some of them, or adds others.
+    `defaults` overrides defaults of the class, or adds parameters.
     """
     own = inspect.signature(function)
     parameters = {name: one for name, one in own.parameters.items() if one.kind is not one.VAR_KEYWORD}
@@ -295,23 +295,23 @@ def as_sinks(events: Sinks) -> tuple[EventSink, ...]:
     if events is None:
         return ()
     given: Any = events
-    # What isinstance says of a protocol takes ten times as long to find out.
+    # isinstance() with a protocol takes ten times as long.
     if hasattr(given, "emit"):
         return (given,)
     sinks: tuple[Any, ...] = tuple(given) if hasattr(given, "__iter__") else (given,)
     for sink in sinks:
         if not hasattr(sink, "emit"):
-            raise ConfigError(f"{sink!r} is no sink of events; pass an object with emit(event), or several")
+            raise ConfigError(f"{sink!r} is not an event sink; pass an object with emit(event), or several")
     return sinks
 
 
-_ids: list[str] = []  # random ids that wait for their run: to ask the system for each alone takes longer
+_ids: list[str] = []  # random ids, made many at a time: one system call for each id takes longer
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_ids.clear)
 
 
 def random_id() -> str:
-    """The name of a run that nobody has named."""
+    """A random id for a run."""
     try:
         return _ids.pop()
     except IndexError:
@@ -321,7 +321,7 @@ def random_id() -> str:
 
 
 def memory_in(options: dict[str, Any]) -> RunMemory | None:
-    """The conversation among the options of an agent's run, which are left without it."""
+    """Remove the conversation from the options of a run, and return it."""
     given = options.pop("conversation", None)
     if given is None:
         return None

@@ -1,13 +1,13 @@
-"""The machine: the phases of a run, each with exactly its legal transitions.
+"""The state machine: the phases of a run, each with exactly its legal transitions.
 
     Idle --think--> Thinking --act--> Acting --observe--> Observing --think--> Thinking
                     Thinking --complete--> Completed
     any active phase --fail--> Failed        any active phase --interrupt--> Interrupted
 
-A phase is an immutable value; a transition is a method that returns the next one, and its return
-annotation is the transition table. Nothing here waits, reads a clock or calls anybody. The phases
-of a run share append-only logs (`Trail`): going on costs what is new, not what went before.
-Only `Idle` can be made from outside, with `AgentRuntime.start(task)`.
+A phase is an immutable value. A transition is a method that returns the next phase, and the return
+annotations are the transition table. Nothing here waits, reads a clock or does I/O. The phases of a run
+share append-only logs (`Trail`), so that the cost of a transition depends on what it adds alone.
+Users can make an `Idle` phase, with `AgentRuntime.start(task)`, and no other.
 """
 
 from __future__ import annotations
@@ -68,28 +68,28 @@ class RunInfo(Value):
 
     run_id: str
     task: str
-    state: object  # as it was given; of a run that was given a text alone, that text
-    first_new: int = 0  # messages before this index were there before the run
-    earlier: int = 0  # model calls of finished runs that the state has counted already
-    last_seq: int = 0  # the number of the last event before `events`, where the run was resumed
+    state: object  # as passed by the caller; for a task in text, the text
+    first_new: int = 0  # the index of the first message of this run, behind its history
+    earlier: int = 0  # model calls of finished runs, counted in the caller's state
+    last_seq: int = 0  # the number of the last event before `events`, in a resumed run
     step: int = 0  # the last step before this part of the run
-    told: int = 0  # messages that the events before this part have; a stored name
-    before: Spent | None = None  # what it had spent already, where it goes on from a state or an outcome
-    parts: tuple[Part, ...] = ()  # of a task that is more than text
-    agent: str = "agent"  # the name of whoever runs it now
-    opened_by: str = ""  # of whoever began it, where it was handed over since
-    model: str = ""  # that the run has in place of the agent's
+    told: int = 0  # the number of messages in the events before this part; a stored name
+    before: Spent | None = None  # spent before this part, in a run that continues a state or an outcome
+    parts: tuple[Part, ...] = ()  # the task, if it is more than text
+    agent: str = "agent"  # the name of the agent that acts now
+    opened_by: str = ""  # the name of the agent that began the run, if it was handed off since
+    model: str = ""  # of this run, if it is not the agent's
     settings: ModelSettings | None = None  # of this run, over those of its agent
-    budget: Budget | None = None  # that the run has in place of the agent's
+    budget: Budget | None = None  # of this run, if it is not the agent's
     events: list[Any] = field(default_factory=list[Any])  # see `events_in`
 
 
 class Child(Value, omit_defaults=True):
-    """A run inside a call that has not ended; when the call is entered again, it is reused or resumed.
+    """A run inside a call that has not ended. When the call is made again, the run is reused or resumed.
 
-    `number` counts the runs of an attempt as they were started; `branch` those of the tool's tasks that start
-    runs. The number 0 is that of a question of the call itself. `limit_level` says whose limit a failed run
-    met, where it was not its own: 1 is the run that made the call, 2 the one above that.
+    `number` counts the runs of an attempt in the order in which they started, `branch` the tasks of the tool
+    that start runs. Number 0 stands for a question that the call itself asks. If a failed run met a limit of
+    a run above it, `limit_level` says which one: 1 is the run that made the call, 2 the one above that.
     """
 
     call_id: str
@@ -102,10 +102,10 @@ class Child(Value, omit_defaults=True):
 
 
 class Unfinished(Value, omit_defaults=True):
-    """The work that an interrupted run has in hand: a reply, and what has become of its calls so far.
+    """The work in progress of an interrupted run: a reply, and the results of its calls so far.
 
-    A reply that is not `judged` had arrived when the run was stopped; it is looked at when the run goes on.
-    `attempts` says how often each call was begun, `decisions` what people have decided on them.
+    A reply that is not `judged` arrived as the run was stopped, and is processed when the run is resumed.
+    `attempts` counts how often each call was begun; `decisions` are those of people on the calls.
     """
 
     __always__: ClassVar[tuple[str, ...]] = ("done", "attempts", "decisions")
@@ -119,23 +119,23 @@ class Unfinished(Value, omit_defaults=True):
 
 
 class _PhaseType(StructMeta):
-    """The type of the phases: a phase cannot be made by calling its class."""
+    """The metaclass of the phases: calling the class of a phase raises a TypeError."""
 
-    if not TYPE_CHECKING:  # type checkers refuse the call for a field that nobody can give
+    if not TYPE_CHECKING:  # type checkers refuse the call because of a field of the type Never
 
-        def __call__(cls, *_: object, **__: object) -> Never:  # noqa: N805  # of a metaclass
+        def __call__(cls, *_: object, **__: object) -> Never:  # noqa: N805  # a metaclass has `cls`
             raise TypeError(f"{cls.__name__} is made by a transition; begin with runtime.start(task)")
 
 
 def _maker_of(phase: Any) -> Any:
-    """The function that makes a phase, for transitions and for outcomes that are read."""
+    """The function that makes a phase, for transitions and for outcomes that are read from data."""
     return partial(StructMeta.__call__, phase)
 
 
 class AnyPhase(Value, metaclass=_PhaseType):
-    """The base of every phase. A phase is made by a transition: nobody else can make one."""
+    """The base of every phase. Only a transition can make a phase."""
 
-    if TYPE_CHECKING:  # what nobody can give
+    if TYPE_CHECKING:  # a field without a value, so that type checkers refuse the call of the class
         only_a_transition_makes_one: Never
     info: RunInfo
     trail: Trail
@@ -154,7 +154,7 @@ class AnyPhase(Value, metaclass=_PhaseType):
 
     @property
     def messages(self) -> LogView[Message]:
-        """All messages of the requests, with the instructions; `RunResult.messages` is without those."""
+        """All messages of the run, with the instructions. `RunResult.messages` is without them."""
         return self.trail.messages
 
     @property
@@ -175,19 +175,19 @@ class _Ended(AnyPhase, Generic[OutT]):
 
     @property
     def cost(self) -> float | None:
-        """The cost of the run in dollars, runs below it included; None where a model has no known price."""
-        from wesichain.policy import cost_of_spent  # looks prices up, which loads a table
+        """The cost of the run in dollars, with the runs below it; None if the price of a model is unknown."""
+        from wesichain.policy import cost_of_spent  # loads the table of prices
 
         return cost_of_spent(self.spent)
 
     @property
     def iteration_count(self) -> int:
-        """Model calls of this run alone, with those that the state had counted already."""
+        """The model calls of this run, without runs below it, and those counted in the caller's state."""
         return self.info.earlier + self.step
 
     @property
     def state(self) -> Any:
-        """The user's state, of the type that was given, with the run in it."""
+        """The caller's state, updated with the run."""
         from wesichain.core import ReActState
         from wesichain.core.internal import write_state  # loaded with the first state
 
@@ -197,7 +197,7 @@ class _Ended(AnyPhase, Generic[OutT]):
             ReActState(
                 user_input=self.info.task,
                 scratchpad=list(self.trail.steps),
-                final_output=getattr(self, "text", None),  # of a run that completed
+                final_output=getattr(self, "text", None),  # only a completed run has one
                 iteration_count=self.iteration_count,
                 stopped_by=getattr(self, "stopped_by", None),
             ),
@@ -217,21 +217,21 @@ class _Ended(AnyPhase, Generic[OutT]):
 
     @abstractmethod
     def to_plain(self) -> Mapping[str, Any]:
-        """The outcome as data, without its events; `from_plain` makes it one again."""
+        """The outcome as data, without its events, for `from_plain()`."""
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
-        """The outcome again, from its data."""
+        """The outcome from the data of `to_plain()`."""
         saved = from_plain(_Saved, plain)
         if saved.kind != cls.kind:
             raise CodecError(f"kind: expected {cls.kind!r}, got {saved.kind[:60]!r}")
         restored: Any = _MAKERS[cls.kind](*saved.restored(), *cls._own(saved))
-        return restored  # type: ignore[no-any-return]  # of this class, which nobody derives from
+        return restored  # type: ignore[no-any-return]  # of this class, which has no subclasses
 
     @staticmethod
     @abstractmethod
     def _own(saved: _Saved) -> tuple[Any, ...]:
-        """The fields of this kind of end alone, from what was saved."""
+        """The fields that only this kind of outcome has, from the saved data."""
 
     def _plain(self) -> dict[str, Any]:
         info, given = self.info, self.info.state
@@ -276,7 +276,7 @@ class Completed(_Ended[OutT]):
     @staticmethod
     @override
     def _own(saved: _Saved) -> tuple[Any, ...]:
-        """Its output is the text, which `AgentRuntime.read_output` makes a typed one."""
+        """The output is the text; `AgentRuntime.read_output` parses a typed one."""
         return saved.text, saved.text, saved.stopped_by
 
 
@@ -296,7 +296,7 @@ class Failed(_Ended[OutT]):
     @staticmethod
     @override
     def _own(saved: _Saved) -> tuple[Any, ...]:
-        """Its error is of the class that it was; what caused it is not kept."""
+        """The error has its class again, without its cause, which is not stored."""
         known = getattr(errors, saved.error, AgentError)
         is_one = isinstance(known, type) and issubclass(known, AgentError)
         error = (known if is_one else AgentError)(saved.message)
@@ -307,10 +307,10 @@ class Failed(_Ended[OutT]):
 
 
 class Interrupted(_Ended[OutT]):
-    """The run was stopped, or waits for approval; `AgentRuntime.resume` continues it.
+    """The run was stopped, or waits for approval; `AgentRuntime.resume()` continues it.
 
-    It can be written with `to_json` and read in another process. Of a state of the user's own only
-    a dict is kept; any other comes back as a `ReActState`.
+    It can be written with `to_json` and read in another process. The caller's state is stored only if it is
+    a dict; any other state is read back as a `ReActState`.
     """
 
     kind: ClassVar[str] = "interrupted"
@@ -338,7 +338,7 @@ class Interrupted(_Ended[OutT]):
 
 
 class _Saved(Value):
-    """The fields of an outcome as they stand in JSON."""
+    """The fields of an outcome in JSON."""
 
     kind: str
     run_id: str
@@ -359,8 +359,8 @@ class _Saved(Value):
     pending: tuple[PendingCall, ...] = ()
     unfinished: Unfinished | None = None
     tally: Tally | None = None
-    step: int | None = None  # of data of the first version, the steps spent
-    told: int | None = None  # likewise, all of them
+    step: int | None = None  # not stored by version 0.1: the number of steps spent
+    told: int | None = None  # not stored by version 0.1: the number of messages
     agent: str = "agent"
     opened_by: str = ""
     model: str = ""
@@ -389,11 +389,11 @@ class _Saved(Value):
 
 
 def _remade(phase: Any, fields: tuple[Any, ...]) -> Any:
-    """A phase that was pickled or copied deeply."""
+    """Make a phase again that was pickled or deep-copied."""
     return _maker_of(phase)(*fields)
 
 
-# What makes them: a transition, or what was saved.
+# Called by transitions, and to read saved outcomes.
 completed_phase: Callable[..., Completed[Any]] = _maker_of(Completed)
 failed_phase: Callable[..., Failed[Any]] = _maker_of(Failed)
 interrupted_phase: Callable[..., Interrupted[Any]] = _maker_of(Interrupted)
@@ -406,7 +406,7 @@ Outcome: TypeAlias = Completed[OutT] | Failed[OutT] | Interrupted[OutT]
 
 
 class _Active(AnyPhase, Generic[OutT]):
-    """A phase of a run that goes on: it can always fail or be interrupted."""
+    """A phase of a run that has not ended: it can fail or be interrupted."""
 
     def fail(self, error: AgentError, *, spent: Spent, step: int = 0) -> Failed[OutT]:
         return failed_phase(self.info, self.trail.grown((), (ErrorStep(str(error)),)), spent, step, error)
@@ -422,7 +422,7 @@ class _Active(AnyPhase, Generic[OutT]):
         unfinished: Unfinished | None = None,
         tally: Tally | None = None,
     ) -> Interrupted[OutT]:
-        """Stop here; `told` is how many of the messages the events have."""
+        """Stop here; `told` is the number of messages in the events."""
         held = (reason, pending, unfinished, tally or Tally(), told)
         return interrupted_phase(self.info, self.trail, spent, step, *held)
 
@@ -441,7 +441,7 @@ class Thinking(_Active[OutT]):
     """The phase before a model call."""
 
     def act(self, reply: LlmResponse) -> Acting[OutT]:
-        """Take the reply's calls. A reply without any goes on too, with an error for the model."""
+        """Run the calls of a reply. A reply without calls leads on too, to an error for the model."""
         text, calls = reply.content, reply.tool_calls
         is_kept = text or calls or reply.finish_reason == "pause"  # a pause may have no text
         turn = (turn_of(reply),) if is_kept else ()
@@ -457,7 +457,7 @@ class Thinking(_Active[OutT]):
         stopped_by: LimitName | None = None,
         citations: tuple[Citation, ...] = (),
     ) -> Completed[OutT]:
-        """End with an answer; `stopped_by` names the limit that made it the last word."""
+        """End with an answer; `stopped_by` names the limit that ended the run."""
         answer = Message(_ASSISTANT, text, citations=citations) if citations else Message(_ASSISTANT, text)
         trail = self.trail.grown((answer,), (text,))
         return replace(
@@ -473,12 +473,12 @@ class Thinking(_Active[OutT]):
 
 
 class Acting(_Active[OutT]):
-    """The reply's calls are to be run."""
+    """The phase in which the calls of a reply are run."""
 
     reply: LlmResponse
 
     def observe(self, observed: Sequence[Observed]) -> Observing[OutT]:
-        """Take what came of the calls, one for each call and in their order, then any notes."""
+        """Take the results of the calls, one for each call and in their order, then any notes."""
         messages: list[Message] = []
         for item in observed:
             call_id, content = item.call_id, item.parts or item.text
@@ -486,13 +486,13 @@ class Acting(_Active[OutT]):
                 messages.append(Message(Role.USER, content))
             elif item.ok:
                 messages.append(Message(_TOOL, content, call_id))
-            else:  # a provider may want to know
+            else:  # some providers mark errors
                 messages.append(Message(_TOOL, content, call_id, is_error=True))
         return replace(_OBSERVING, info=self.info, trail=self.trail.grown(messages, observed))
 
 
 class Observing(_Active[OutT]):
-    """The results are in; the model has not seen them yet."""
+    """The phase in which the results of all calls are known, and not yet sent to the model."""
 
     def think(self) -> Thinking[OutT]:
         return replace(_THINKING, info=self.info, trail=self.trail)
@@ -527,7 +527,7 @@ Phase: TypeAlias = (
 def handed_over(
     phase: Observing[OutT], agent: str, messages: list[Message], first_new: int
 ) -> Thinking[OutT]:
-    """The phase in which another agent goes on, which is shown these messages; what happened stays."""
+    """The phase in which another agent takes over with these messages; the log of the run stays."""
     opened_by = phase.info.opened_by or phase.info.agent
     info = replace(phase.info, agent=agent, opened_by=opened_by, first_new=first_new)
     return replace(_THINKING, info=info, trail=phase.trail.with_messages(messages))
@@ -541,9 +541,9 @@ def resumed(
     settings: ModelSettings | None = None,
     budget: Budget | None = None,
 ) -> Thinking[OutT] | Acting[OutT]:
-    """The phase that an interrupted run goes on from: the calls in hand, or else the next question.
+    """The phase from which an interrupted run is resumed: Acting if it has unfinished calls, else Thinking.
 
-    `reply` takes the place of the one in hand, where people have changed the arguments of its calls.
+    `reply` replaces the unfinished reply if people have changed the arguments of its calls.
     """
     info = replace(
         outcome.info,
@@ -566,14 +566,14 @@ def resumed(
 
 
 def with_events(outcome: Outcome[OutT], events: list[Event]) -> Outcome[OutT]:
-    """The same outcome with the whole log of a run that was recorded in several parts."""
+    """A copy of the outcome with the whole log of a run that was recorded in several parts."""
     again: Any = copy(outcome)
     force_setattr(again, "info", replace(outcome.info, events=events))
     return again  # type: ignore[no-any-return]  # of the same class
 
 
 def with_output(outcome: Completed[Any], output: OutT, *, text: str | None = None) -> Completed[OutT]:
-    """The same outcome with its typed answer, where it was read as data, or with another one."""
+    """A copy of the outcome with another output, such as the parsed output of an outcome read from data."""
     again: Any = copy(outcome)
     force_setattr(again, "output", output)
     if text is not None:

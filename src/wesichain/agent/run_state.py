@@ -1,4 +1,4 @@
-"""The state of one run: its settings, account and tally, how it waits, and how it asks the policy."""
+"""The state of one run: its settings, account and tally; waiting with limits; calling the policy."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Settings(Value, Generic[OutT]):
     name: str
     model: str
     judge: ReplyJudge[OutT]
-    checks: Checks | None  # of the answer
+    checks: Checks | None  # of the output
     policy: PolicyEngine
     clock: Clock
     on_limit: OnLimit
@@ -73,12 +73,12 @@ class Settings(Value, Generic[OutT]):
     exclude_after: int | None
     loop_guard: LoopGuard | None
     approval_ttl: float | None
-    beside: Callable[..., Any]  # makes another runtime of the same model
+    beside: Callable[..., Any]  # makes another runtime with the same model
     context: tuple[ContextView, ...] = ()
     model_settings: ModelSettings = NO_SETTINGS
     middleware: tuple[Middleware[Any], ...] = ()
-    other_models: tuple[str, ...] = ()  # that may answer in place of it
-    free_steps: bool = False  # replies spend no step: what answers is a program, and no model
+    other_models: tuple[str, ...] = ()  # that may reply in place of `model`
+    free_steps: bool = False  # whether replies spend no step, since a program makes them
 
     @property
     def registry(self) -> ToolRegistry:
@@ -86,34 +86,34 @@ class Settings(Value, Generic[OutT]):
 
 
 class FaultDecision(Value):
-    """The decision on a fault, and whether it spends nothing."""
+    """The policy's decision on an error, and whether the next model call is free."""
 
     decision: Retry | Reprompt
     free: bool
 
 
 class LimitAbove(Exception):  # noqa: N818  # carries the error
-    """The limit of a run above this one: it ends this run, whatever `on_limit` is, and then that one."""
+    """A limit of a run above this one. It ends this run, whatever its `on_limit`, and then that one."""
 
     def __init__(self, error: BudgetExceededError) -> None:
         super().__init__(str(error))
         self.error = error
 
 
-class Stopped(Exception):  # noqa: N818  # not an error: somebody asked for it
-    """The run is to end in Interrupted, for the reason given."""
+class Stopped(Exception):  # noqa: N818  # not an error: it was requested
+    """The run has to end as Interrupted, for the reason given."""
 
 
-class CutOff(Exception):  # noqa: N818  # likewise
-    """The task that drives the run was cancelled, and whoever the cancel was raised in has swallowed it."""
+class CutOff(Exception):  # noqa: N818  # not an error: it was requested
+    """The task that drives the run was cancelled, and user code suppressed the CancelledError."""
 
 
 _MAKING = threading.RLock()
-PASSING = (AgentError, ConfigError, ReplayMismatchError, LimitAbove)  # what a model does not raise by itself
+PASSING = (AgentError, ConfigError, ReplayMismatchError, LimitAbove)  # errors that do not come from a model
 
 
 class RunState(Mutable, Generic[OutT]):
-    """The bookkeeping of one run. The loop is the only one that holds it."""
+    """The state of one run, owned by the loop."""
 
     settings: Settings[OutT]
     effects: Effects
@@ -132,12 +132,12 @@ class RunState(Mutable, Generic[OutT]):
     # A set, but one that the garbage collector need not look at.
     used_ids: dict[str, None] = field(default_factory=dict[str, None], init=False)
     task: asyncio.Task[Any] | None = field(default=None, init=False)
-    # It waits for a slow reader.
+    # Waits for a slow reader.
     pressure: Callable[[], Coroutine[Any, Any, None]] | None = field(default=None, init=False)
-    # Pieces of an answer that is checked first.
+    # Pieces of an answer that are held back until it is checked.
     pending_deltas: list[tuple[Any, int, Any]] | None = field(default=None, init=False)
     batch: Any = field(default=None, init=False)  # the `Batch` of calls that are being run
-    current_agent: Any = field(default=None, init=False)  # where the agent or its tools can change
+    current_agent: Any = field(default=None, init=False)  # if the agent or its tools can change
     asked_at: float = field(default=0.0, init=False)  # when the model was last called
     _cancels: int = field(default=0, init=False)
     _offer: tuple[tuple[ToolSpec, ...], int, tuple[ToolSpec, ...]] = field(default=((), -1, ()), init=False)
@@ -151,7 +151,7 @@ class RunState(Mutable, Generic[OutT]):
         return self.emitter.run_id
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The tools that the model is offered now."""
+        """The tools that are now offered to the model."""
         judge, tally = self.settings.judge, self.tally
         if not tally.excluded and not tally.advised:
             return judge.offered
@@ -163,7 +163,7 @@ class RunState(Mutable, Generic[OutT]):
         return offer
 
     def model_settings(self) -> ModelSettings:
-        """The settings of the next request. A tool that has to be called holds for the first step alone."""
+        """The settings of the next request. A forced `tool_choice` is for the first step only."""
         settings, own = self.settings.model_settings, self.own_settings
         if own is not None:
             settings = settings.merge(own)
@@ -175,7 +175,7 @@ class RunState(Mutable, Generic[OutT]):
         return self.account.spent(self.now())
 
     def refusal(self, *, free: bool = False) -> Exception | None:
-        """The limit, of this run or of one above, that allows no other model call; None if there is none."""
+        """The limit, of this run or one above, that forbids another model call; None without one."""
         now = self.now() if self.account.is_timed else 0.0
         own = self.account.own_refusal(now, free=free)
         if own is not None:
@@ -184,7 +184,7 @@ class RunState(Mutable, Generic[OutT]):
         return None if above is None else LimitAbove(above)
 
     def step_again(self) -> None:
-        """Begin another step, in which the model is asked the same or something like it."""
+        """Begin another step, for a further model call of a middleware."""
         self.account.spend_step()
         self.step += 1
         self.emitter.step_started(self.step, (), follows=False)
@@ -196,7 +196,7 @@ class RunState(Mutable, Generic[OutT]):
         self.emitter.emit(ModelResponded, step, reply, duration_ms, cost, True)
 
     def driven_by(self, task: asyncio.Task[Any] | None) -> None:
-        """The task that takes the next steps: a cancel of it stops the run."""
+        """Set the task that takes the next steps. Cancelling it stops the run."""
         self.task = task
         self._cancels = 0 if task is None else task.cancelling()
 
@@ -206,17 +206,17 @@ class RunState(Mutable, Generic[OutT]):
         return self._new_token() if token is None else token
 
     def _new_token(self) -> CancellationToken:
-        with _MAKING:  # a tool in a thread may be the first to ask
+        with _MAKING:  # a tool in a thread may be the first to use it
             if self._token is None:
-                self._token = CancellationToken()  # nobody holds it yet who could cancel the run
+                self._token = CancellationToken()
             return self._token
 
     def stop_below(self, reason: str) -> None:
-        """Stop what still works for this run. It is over: nobody else is notified."""
+        """Stop everything that still works for this run, which has ended."""
         self.token.cancel(reason)
 
     def give_up(self, reason: str) -> None:
-        """End the log of a run that goes on though its call has ended; what it still spends is its own."""
+        """End the log of a run that still works after its call has ended, and detach its account."""
         if self.batch is not None:
             self.batch.give_up()
         self.emitter.run_interrupted(0, reason, Spent())
@@ -237,14 +237,14 @@ class RunState(Mutable, Generic[OutT]):
             raise CutOff
 
     def wait(self, effect: Coroutine[Any, Any, R]) -> Coroutine[Any, Any, R]:
-        """The value of the effect, unless the run is stopped or out of time first."""
+        """Wait for the effect, unless the run is stopped or runs out of time first."""
         return effect if self.is_bare else self.watch(effect)
 
     async def watch(self, effect: Coroutine[Any, Any, R], *, grace: Callable[[], float] | None = None) -> R:
-        """The same; what has runs inside is given `patience` seconds to end by itself, with them.
+        """Wait for the effect as `wait()` does; one with runs inside has `grace` seconds to stop by itself.
 
-        What has arrived is kept: a result that comes while the effect is being stopped, or the task that
-        waits for it, is given back, and the next look at token and task stops the run.
+        A result that arrives while the effect or the waiting task is being cancelled is still returned, and
+        the next `check_stop()` stops the run.
         """
         task = asyncio.ensure_future(effect)
         stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -276,18 +276,23 @@ class RunState(Mutable, Generic[OutT]):
         raise self.out_of_time()
 
     def fault_of(self, cause: BaseException) -> BaseException:
-        """What ended a wait: a `CancelledError` in a run that nobody has stopped is a fault like another."""
-        if isinstance(cause, asyncio.CancelledError) and self.task is not None and not self.is_stopped:
-            return stray_cancel(cause)
-        return cause
+        """The error for a `CancelledError` in a task that nobody has cancelled; any other cause as it is."""
+        task, token = asyncio.current_task(), self._token  # middleware may call from a task of its own
+        if not isinstance(cause, asyncio.CancelledError) or task is None:
+            return cause
+        if task.cancelling() > (self._cancels if task is self.task else 0):
+            return cause
+        if token is not None and token.cancelled:
+            return Stopped(token.reason or "cancelled")
+        return stray_cancel(cause).with_traceback(cause.__traceback__)
 
     def out_of_time(self) -> Exception:
-        """The error of the run whose time limit was reached: this one, or one above."""
+        """The error for a time limit, of this run or of one above."""
         own, above = self.account.deadlines
         return self.account.out_of_time() if own <= above else LimitAbove(self.account.time_above())
 
     def release_deltas(self) -> None:
-        """Emit the pieces of the answer, which has been checked."""
+        """Emit the pieces of an answer that were held back until it was checked."""
         held, self.pending_deltas = self.pending_deltas or (), None
         for kind, step, value in held:
             self.emitter.emit(kind, step, value)
@@ -303,7 +308,7 @@ class RunState(Mutable, Generic[OutT]):
         step: int | None = None,
         token: CancellationToken | None = None,
     ) -> RunContext[Any]:
-        """The run, as rules, checks and middleware see it; `look` returns the messages that they see."""
+        """The context of the run for rules, checks and middleware; `look` returns its messages."""
         return RunContext(
             self.run_id,
             self.step if step is None else step,
@@ -323,7 +328,7 @@ class RunState(Mutable, Generic[OutT]):
     def decide(
         self, phase: Active[OutT], error: AgentError, *, call_id: str | None = None, duration_ms: float = 0.0
     ) -> FaultDecision:
-        """The policy's decision on a fault, within its bounds. A fault that ends the run is raised."""
+        """The policy's decision on an error, within its bounds. An error that ends the run is raised."""
         self.tally.count_fault(error)
         tool_name = getattr(error, "tool_name", None)
         try:
@@ -356,7 +361,7 @@ class RunState(Mutable, Generic[OutT]):
                 return FaultDecision(decision, free)
 
     def emit_fault(self, error: AgentError, decided: FaultDecision) -> None:
-        """Emit a fault that belongs to another one, on which the policy has decided."""
+        """Emit an error that shares the policy's decision on another one."""
         decision = type(decided.decision).__name__.lower()
         tool_name = getattr(error, "tool_name", None)
         self.emitter.step_failed(self.step, error, decision, tool_name=tool_name)
@@ -387,7 +392,7 @@ class RunState(Mutable, Generic[OutT]):
 
 
 def _is_decision(decision: Any) -> TypeGuard[PolicyDecision]:
-    """Whether a policy, which may be anybody's code, returned a decision."""
+    """Whether the return value of a policy is a decision."""
     match decision:
         case Fail() | Interrupt() | Retry(delay=float() | int()):
             return True
@@ -398,7 +403,7 @@ def _is_decision(decision: Any) -> TypeGuard[PolicyDecision]:
 
 
 class _Link(Mutable):
-    """The link through which a context looks things up in its run."""
+    """Access of a context to its run."""
 
     _run: RunState[Any]
     _look: Callable[[], Sequence[Message]]

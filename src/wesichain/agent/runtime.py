@@ -1,4 +1,4 @@
-"""The runtime: a model, tools, a policy and a budget, ready to run tasks through the one loop."""
+"""`AgentRuntime`: a model with tools, a policy and a budget, which opens, runs and resumes runs."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ OutT = TypeVar("OutT")
 
 _CLOCK: Clock = SystemClock()
 _WRAPPED = ("wrap_run", "wrap_model", "wrap_tool")
-_USER = Role.USER  # to look a member up takes a third of making the message
+_USER = Role.USER  # looking the member up takes a third of the time of making the message
 
 
 class AgentRuntime(Generic[OutT]):
-    """Runs tasks. Holds no state of a run: the same runtime runs any number of them at once."""
+    """Runs tasks. Holds no state of a run: one runtime can run many tasks at once."""
 
     adapt: Callable[[ToolRegistry], ToolRegistry] | None = None  # the tools of agents that runs are handed to
 
@@ -90,7 +90,7 @@ class AgentRuntime(Generic[OutT]):
         output_type: Any = str,
         **options: Unpack[AgentKeywords],
     ) -> None:
-        """A runtime; `AgentOptions` says what each of the options is."""
+        """`AgentOptions` explains the options."""
         given = agent_options(options)
         if not hasattr(llm, "complete") or isinstance(llm, type):
             kind = f"the class {llm.__name__}" if isinstance(llm, type) else type(llm).__name__
@@ -99,7 +99,7 @@ class AgentRuntime(Generic[OutT]):
                 f"a plain text model goes into wesichain.llm.react_text.TextReAct"
             )
         registry = tools if isinstance(tools, ToolRegistry) else ToolSet.of(tools).build()
-        counter_of(given.context)  # what cannot be counted is found here, not at the first run
+        counter_of(given.context)  # raises here, not in the first run, if the views count in different ways
         self._given = given
         self.deps = Deps(given.deps_type)
         self.run_middleware: Sequence[Middleware] = ()  # around whole runs
@@ -116,20 +116,20 @@ class AgentRuntime(Generic[OutT]):
         self._new_id = given.new_id or random_id
         self._used_tokens = UsedTokens()
         self._models: Models[AgentRuntime[OutT]] = Models()
-        self._reported = ""  # the name of a model that runs have in place of the agent's
+        self._reported = ""  # the name of a model that is used in place of the agent's
         self.output_type = output_type
-        self.identity = object()  # of the agent: a copy of its runtime has the same
+        self.identity = object()  # copies of this runtime share it
         self.transfers: dict[str, Transfer] = {}
         self._equip(llm, registry)
-        account = Account(given.budget, self.model)  # a cost without a price is found here
+        account = Account(given.budget, self.model)  # raises if the cost is limited and a price is missing
         for other in self.settings.other_models:
             account.price_of(other)
-        self._may_change = bool(self.registry.sources)  # the agent that acts, or its tools
+        self._may_change = bool(self.registry.sources)  # whether the acting agent or its tools can change
         for handoff in given.handoffs:
             self.add_handoff(handoff)
 
     def _equip(self, llm: ToolCallingLlm, registry: ToolRegistry) -> None:
-        """Set model and tools, and the settings that follow from them."""
+        """Set the model, the tools and the settings that depend on them."""
         given, traits = self._given, traits_of(llm)
         output = self._output_form(llm, has_tools=bool(registry.names or registry.sources or given.handoffs))
         policy = ObserveErrors() if traits.observes_errors else given.default_policy
@@ -161,7 +161,7 @@ class AgentRuntime(Generic[OutT]):
         return output_form(self.output_type, traits_of(llm), mode=mode, has_tools=has_tools)
 
     def add_handoff(self, other: Actor | Handoff) -> None:
-        """Let the model hand its runs to another agent, or as a `Handoff` says."""
+        """Add an agent, or a `Handoff`, that the model may hand its runs off to."""
         from .handoffs.current_agent import check_handoff, team_of
         from .handoffs.handoff import Transfer  # loaded with the first handoff
 
@@ -175,13 +175,13 @@ class AgentRuntime(Generic[OutT]):
             self.transfers = before
             raise
         output = settings.judge.output
-        if not settings.registry.names:  # its first tool: not every model takes tools and a schema at once
+        if not settings.registry.names:  # its first tool: some models take no schema together with tools
             output = self._output_form(self.llm, has_tools=True)
         checks = settings.checks and replace(settings.checks, form=output)
         self.settings = replace(settings, judge=judge_of(registry, output), checks=checks)
         self._live = LiveEffects(self.llm, registry)
         self._may_change = True
-        self._models.make_anew()
+        self._models.invalidate()
 
     @property
     def name(self) -> str:
@@ -196,7 +196,7 @@ class AgentRuntime(Generic[OutT]):
         return self.settings.registry
 
     def with_model(self, model: AnyModel) -> AgentRuntime[OutT]:
-        """The same with another model, for one run or several: a client, or its name."""
+        """A copy of this runtime with another model, given as a client or by name."""
 
         def make(llm: ToolCallingLlm) -> AgentRuntime[OutT]:
             made = copy(self)
@@ -207,7 +207,7 @@ class AgentRuntime(Generic[OutT]):
         return self._models.get(model, make)
 
     def with_tools(self, tools: Iterable[Any]) -> AgentRuntime[OutT]:
-        """The same with further tools; one that has the name of a tool of ours is a `DuplicateToolError`."""
+        """A copy of this runtime with further tools; a name that is taken is a `DuplicateToolError`."""
         added = ToolSet.of(tools).build()
         for name in added.names:
             if any(spec.name == name for spec in self.offered()):
@@ -218,14 +218,14 @@ class AgentRuntime(Generic[OutT]):
         return made
 
     def _for(self, given: RunOptions, before: str = "") -> AgentRuntime[OutT]:
-        """The runtime for a run: this one, unless it has another model, or had `before`."""
+        """The runtime for a run: this one, or a copy if the run has another model now or had one `before`."""
         model = given.model or self._models.known(before)
         return self if model is None else self.with_model(model)
 
     def deps_of(self, options: RunOptions, *, needed: bool | None = None) -> Any:
-        """The deps of a run, its own or its caller's; a `ConfigError` where they are of another type.
+        """The deps of a run, its own or its caller's; the wrong type is a `ConfigError`.
 
-        They are `needed` where the world answers the run, unless it is given here.
+        By default they are `needed` if the run has no effects of its own.
         """
         needed = options.effects is None if needed is None else needed
         deps = options.deps
@@ -239,15 +239,15 @@ class AgentRuntime(Generic[OutT]):
         return deps
 
     def offered(self) -> tuple[ToolSpec, ...]:
-        """The tools that a run begins with, those for its typed answer included."""
+        """The tools that are offered at the start of a run, with those for its typed answer."""
         return self.settings.judge.offered
 
     def read_output(self, text: str) -> OutT:
-        """The typed answer that a text stands for; one that does not is a `CodecError`."""
+        """Parse text as the typed answer; raises `CodecError`."""
         return self.settings.judge.output.read(text)
 
     def place(self, task: object, parent: ToolContext | None) -> InnerRun | None:
-        """The place of a run of this task inside a call of ours; None for a run that is inside none."""
+        """The place of a run of this task inside the call of `parent`; None without a parent."""
         if parent is None:
             return None
         if isinstance(task, str):
@@ -262,7 +262,7 @@ class AgentRuntime(Generic[OutT]):
         return link.place(self.settings.name, text) if isinstance(link, OpenCall) else None
 
     def new_id(self, inner: InnerRun | None = None) -> str:
-        """The id of a run that has none yet; inside a call, the same whenever that call is run."""
+        """An id for a run without one. Inside a call, a repeated call gets the same id."""
         return self._new_id() if inner is None else inner.run_id
 
     @property
@@ -278,7 +278,7 @@ class AgentRuntime(Generic[OutT]):
         instructions: str | None = None,
         advice: Advice | None = None,
     ) -> Idle[OutT]:
-        """The first phase of a run of a task: a text, texts and parts, or a state that has one."""
+        """The first phase of a run. The task is text, a list of texts and parts, or a state."""
         content: Content | None = None
         if type(task) is list or type(task) is tuple:
             asked = Message(Role.USER, cast("Any", task))
@@ -316,20 +316,20 @@ class AgentRuntime(Generic[OutT]):
     def run(
         self, task: object, *, history: Sequence[Message] = (), **options: Unpack[RunKeywords]
     ) -> Coroutine[Any, Any, Outcome[OutT]]:
-        """Run a task, a state or an `Idle` phase to its end. Never raises for what the run meets.
+        """Run a task, a state or an `Idle` phase to its end. A failed run is returned, not raised.
 
-        `RunOptions` says what each of the options is.
+        `RunOptions` explains the options.
         """
         return self.open_with(task, history, run_options(options)).run_to_end()
 
     def open(
         self, task: object, *, history: Sequence[Message] = (), **options: Unpack[RunKeywords]
     ) -> OpenRun[OutT]:
-        """A run that is taken a step at a time: `await run.step()` until it has an `outcome`."""
+        """Open a run to take it step by step: call `await run.step()` until it has an `outcome`."""
         return self.open_with(task, history, run_options(options))
 
     def open_with(self, task: object, history: Sequence[Message], given: RunOptions) -> OpenRun[OutT]:
-        """A run that has not begun, with its options as one value."""
+        """Open a run that has not begun, with its options as one value."""
         if given.model is not None and (other := self._for(given)) is not self:
             return other.open_with(task, history, given)
         settings = self._given.settings
@@ -356,29 +356,29 @@ class AgentRuntime(Generic[OutT]):
         if not middleware and drive.run.current_agent is None and given.on_open is None:
             return drive
         start = None
-        if middleware and isinstance(task, str | list | tuple):  # it may change the task, or run it again
+        if middleware and isinstance(task, str | list | tuple):  # middleware may change or repeat the task
             start = partial(self._start_with, given, history)
         return self._opened(drive, middleware, given, start)
 
     def _check_tool_choice(self, choice: str) -> None:
-        """Raise a `ConfigError` where the tool that the model has to call is none of the agent's."""
+        """Raise a `ConfigError` if the agent does not have the tool that the model has to call."""
         registry = self.settings.registry
         if choice in ("auto", "required", "none") or registry.sources:
             return
         names = [spec.name for spec in registry.specs() + self.settings.judge.output.final_tools]
         if choice not in names:
-            there_is = f"it has {', '.join(names)}" if names else "it has no tools"
+            known = f"it has {', '.join(names)}" if names else "it has no tools"
             raise ConfigError(
-                f"tool_choice={choice!r}: the agent {self.settings.name!r} has no such tool; {there_is}"
+                f"tool_choice={choice!r}: the agent {self.settings.name!r} has no such tool; {known}"
             )
 
     def journal_of(self, options: RunOptions) -> Effects:
-        """The effects of a run that is not opened yet: they remember what it begins with."""
+        """The effects of a run before it is opened: they record its instructions and advice."""
         wrap = options.effects or (None if options.inner is None else options.inner.effects)
         return self._live if wrap is None else wrap(self._live)
 
     def _reenter(self, inner: InnerRun, outcome: Outcome[OutT], given: RunOptions) -> OpenRun[OutT]:
-        """A run inside a call that is entered again: it is resumed, or given back as it had ended."""
+        """Resume a run inside a call that is made again, or return the run as it had ended."""
         if isinstance(outcome, Interrupted):
             return self.reopen(outcome, inner.call.decisions, replace(given, inner=inner))
         if isinstance(outcome, Completed):
@@ -395,7 +395,7 @@ class AgentRuntime(Generic[OutT]):
         decisions: Mapping[str, Decision] | None = None,
         **options: Unpack[RunKeywords],
     ) -> Outcome[OutT]:
-        """Go on with an interrupted run, with a decision for each call that waits for one."""
+        """Resume an interrupted run, with a decision for each call that waits for one."""
         given: Any = interrupted
         if not isinstance(given, Interrupted):
             raise ConfigError(
@@ -416,13 +416,13 @@ class AgentRuntime(Generic[OutT]):
         decisions: Mapping[str, Decision],
         **options: Unpack[RunKeywords],
     ) -> Coroutine[Any, Any, Outcome[OutT]]:
-        """The same for decisions that were checked, and may have been used before, as in a replay."""
+        """Resume without the checks of `resume()`: a replay uses decisions that were used before."""
         return self.reopen(interrupted, decisions, run_options(options)).run_to_end()
 
     def reopen(
         self, interrupted: Interrupted[OutT], decisions: Mapping[str, Decision], options: RunOptions
     ) -> OpenRun[OutT]:
-        """An interrupted run, to be taken a step at a time from where it was."""
+        """Open an interrupted run, to continue it from where it was."""
         other = self._for(options, interrupted.info.model)
         if other is not self:
             return other.reopen(interrupted, decisions, options)
@@ -447,7 +447,7 @@ class AgentRuntime(Generic[OutT]):
     def _drive(
         self, phase: Active[OutT], options: RunOptions, inner: InnerRun | None, tally: Tally | None
     ) -> tuple[Drive[OutT], Sequence[Middleware]]:
-        """A run in its place, below its parent, and the middleware around it."""
+        """The `Drive` of a run, and the middleware around the run."""
         try:
             run, middleware = self._state_of(phase.info, options, inner, tally)
         except ConfigError as error:
@@ -467,22 +467,22 @@ class AgentRuntime(Generic[OutT]):
         options: RunOptions,
         start: Callable[..., Idle[OutT]] | None,
     ) -> OpenRun[OutT]:
-        """The run with its middleware around it; `start` makes the first phase of another task."""
+        """Put the middleware around a run; `start` makes the first phase of another task."""
         agent = drive.run.current_agent
         opened: OpenRun[OutT] = drive
         if middleware or (agent is not None and agent.has_parts):
             from .middleware_run import MiddlewareRun  # loaded with the first middleware
 
-            again = None if start is None else partial(self._further, drive.inner, options, start)
+            again = None if start is None else partial(self._run_again, drive.inner, options, start)
             opened = MiddlewareRun(drive, middleware, start, again)
         if options.on_open is not None:
             options.on_open(opened)
         return opened
 
-    def _further(
+    def _run_again(
         self, inner: InnerRun | None, options: RunOptions, start: Callable[..., Idle[OutT]], task: object
     ) -> Drive[OutT]:
-        """Another run in the place of one that has ended, which a middleware asks for."""
+        """A further run, for middleware that calls `call_next` again."""
         place = None if inner is None else inner.call.place()
         idle = start(task, None if place is None else place.run_id)
         return self._drive(idle, options, place, None)[0]
@@ -495,11 +495,11 @@ class AgentRuntime(Generic[OutT]):
         above: Account | None = None
         scope: tuple[str, ...] = ()
         wrap = options.effects
-        if inner is not None:  # it lives in the time above
+        if inner is not None:  # it has the clock of the run above
             clock, above, scope = clock or inner.call.settings.clock, inner.call.account, inner.call.scope
             wrap = wrap or inner.effects
         elif parent is not None and isinstance(parent.budget, Account):
-            above = parent.budget  # of what runs the agent and is no run itself: a graph
+            above = parent.budget  # the account of a graph, which is no run
         settings = self.settings if clock is None else replace(self.settings, clock=clock)
         token = options.cancellation
         if parent is not None:
@@ -555,7 +555,7 @@ class AgentRuntime(Generic[OutT]):
     def _listeners(
         self, info: RunInfo, options: RunOptions, inner: InnerRun | None
     ) -> tuple[Listener, Listener | None] | None:
-        """The functions that receive the events of a run: its sinks, and the run above."""
+        """The functions that receive the events of a run, for its sinks and for the run above it."""
         name = self.settings.name
         sinks = self._sinks if options.events is None else self._sinks + as_sinks(options.events)
         sinks = sinks if around.hook is None else (*sinks, around.hook.listener(name))
@@ -569,7 +569,7 @@ class AgentRuntime(Generic[OutT]):
     def _attach_reader(
         self, run: RunState[OutT], options: RunOptions, inner: InnerRun | None, around: Sequence[Middleware]
     ) -> None:
-        """Let a slow reader slow the run, and a guard hold the pieces of an answer back."""
+        """Make the run wait for a slow reader, and hold back an answer that a guard checks first."""
         if inner is not None:
             run.pressure = inner.call.run.pressure
         if options.stream:
@@ -578,7 +578,7 @@ class AgentRuntime(Generic[OutT]):
             run.pressure = next(filter(None, ready), run.pressure)
 
     def _effects(self, info: RunInfo, account: Account) -> Effects:
-        """What answers a run whose agent or tools can change, or whose calls have middleware around them."""
+        """The effects of a run whose agent or tools can change, or whose calls have middleware."""
         if self._may_change or info.opened_by:
             from .handoffs.current_agent import current_agent_of
 
@@ -586,7 +586,7 @@ class AgentRuntime(Generic[OutT]):
         return self._wrapped(self._live)
 
     def effects_with(self, tools: ToolRegistry) -> Effects:
-        """The model and these tools, with the middleware around both."""
+        """The effects of the model and these tools, with the middleware around both."""
         return self._wrapped(LiveEffects(self.llm, tools))
 
     def _wrapped(self, live: Effects) -> Effects:
@@ -597,11 +597,11 @@ class AgentRuntime(Generic[OutT]):
         return WrappedEffects(live, *self._call_middleware)
 
     def system(self, instructions: str | None) -> str:
-        """The first message of a run: the instructions, and how to answer where words ask for it."""
+        """The system message: the instructions, and how to answer if that is said in the prompt."""
         return "\n\n".join(filter(None, (instructions, self.settings.judge.output.prompt)))
 
     def refusal_of(self, call: ToolCall) -> Exception | None:
-        """Why a call with these arguments cannot be run, by this agent or one that it hands over to."""
+        """Why no agent of the run can run a call with these arguments; None if one of them can."""
         from .handoffs.current_agent import refusal_in
 
         return refusal_in(self, call)

@@ -1,4 +1,4 @@
-"""A relay of a reply while it streams: emits its text, and what can be read of a typed answer."""
+"""A relay for a reply that streams: emits its text, and the readable part of a typed answer."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from wesichain.errors import CodecError
 from .rules.answers import unfenced
 from .run_state import RunState
 
-_LEAST = 16  # characters between two looks at an answer
-_SHARE = 8  # and at least this part of what is there: so all looks together cost a multiple of the answer
+_LEAST = 16  # characters between two attempts to parse an answer
+_SHARE = 8  # and an eighth of its length: the cost of all attempts together is then linear
 
 
 class StreamRelay:
-    """Takes one reply, piece by piece. A typed answer is looked at whenever it has grown by an eighth."""
+    """Receives one reply piece by piece. A typed answer is parsed when it is longer by an eighth."""
 
     __slots__ = ("_calls", "_form", "_last", "_next", "_pieces", "_run", "_size", "_step", "_tool")
 
@@ -25,23 +25,23 @@ class StreamRelay:
         self._step = run.step
         self._form = run.settings.judge.output
         if run.pending_deltas is not None:
-            run.pending_deltas = []  # those of a reply that was no answer are not emitted
+            run.pending_deltas = []  # drop those of a reply that was not the answer
         form = self._form
         self._calls: dict[int, str] = {}  # the names of the reply's calls
-        self._tool: str | None = None  # the final tool that the pieces are the arguments of
+        self._tool: str | None = None  # the final tool, if the pieces are its arguments
         self._last: Any = None
-        self._pieces: list[str] | None = [] if form.members else None  # None: there is no answer in it
+        self._pieces: list[str] | None = [] if form.members else None  # None if the reply has no typed answer
         self._size = 0
         self._next = _LEAST
 
     def __call__(self, text: str) -> None:
-        """A piece of the reply's text."""
+        """Receive a piece of the reply's text."""
         self.piece(TextDelta, text)
         if self._tool is None:
             self._take(text)
 
     def call(self, chunk: ToolCallChunk) -> None:
-        """A piece of one of its calls."""
+        """Receive a piece of one of its calls."""
         name = self._calls.setdefault(chunk.index, chunk.name)
         if not any(spec.name == name for spec in self._form.final_tools):
             return
@@ -52,7 +52,7 @@ class StreamRelay:
             self._take(chunk.args)
 
     def end(self, reply: LlmResponse) -> None:
-        """The reply is whole, and so is the answer, if it is one."""
+        """Receive the complete reply."""
         if self._form.members:
             self._end_typed(reply)
         finals = {spec.name for spec in self._form.final_tools}
@@ -71,7 +71,7 @@ class StreamRelay:
         self._show(self._form.partial(plain, None if final is None else final.name))
 
     def piece(self, kind: type[TextDelta | OutputDelta], value: JsonValue) -> None:
-        """Emit a piece of the reply, or keep it where the answer is checked first."""
+        """Emit a piece of the reply, or hold it back if the answer is checked first."""
         held = self._run.pending_deltas
         if held is None:
             self._run.emitter.emit(kind, self._step, value)
@@ -79,12 +79,12 @@ class StreamRelay:
             held.append((kind, self._step, value))
 
     def hold(self, event: TextDelta | OutputDelta) -> None:
-        """Keep a piece of a recorded answer that was emitted after it had been checked."""
+        """Hold back a piece of a recorded answer that was emitted after a check."""
         held = self._run.pending_deltas = self._run.pending_deltas or []
         held.append((type(event), event.step_id, event.text if isinstance(event, TextDelta) else event.value))
 
     async def ready(self) -> None:
-        """Return when the reader has caught up."""
+        """Wait for a slow reader."""
         if self._run.pressure is not None:
             await self._run.pressure()
 
@@ -100,7 +100,7 @@ class StreamRelay:
         self._pieces = [text]
         text = text.lstrip().removeprefix("```json").removeprefix("```").lstrip()
         if text and text[0] not in "{[":
-            self._pieces = None  # no object and no list: plain words
+            self._pieces = None  # plain text: neither an object nor a list
             return
         from pydantic_core import from_json
 

@@ -22,7 +22,7 @@ from wesichain.tools import ToolResult
 
 
 class Observed(Value, omit_defaults=True):
-    """The observation of one call. `text` is what the model reads; without a call id it is a note to it."""
+    """The observation of one call; `text` is for the model. Without a call id, it is a note to the model."""
 
     __always__: ClassVar[tuple[str, ...]] = ("call_id", "tool_name", "ok")
 
@@ -31,28 +31,28 @@ class Observed(Value, omit_defaults=True):
     call_id: str | None = None
     tool_name: str = ""
     ok: bool = True
-    parts: tuple[Part, ...] = ()  # of a result that is more than text
-    finish: bool = False  # the tool returned `Finish`: this ends the run
+    parts: tuple[Part, ...] = ()  # the result, if it is more than text
+    finish: bool = False  # whether the tool returned `Finish`, which ends the run
 
 
 def observed_of(call: ToolCall, result: ToolResult) -> Observed:
-    """A result as it is kept."""
+    """The observation of a call that returned a result."""
     value = result.value
     return Observed(value, text_of(value), call.id, call.name, True, result.parts, result.finish)
 
 
 def failed(call: ToolCall, text: str) -> Observed:
-    """The observation of a call that gave no result."""
+    """The observation of a call without a result."""
     return Observed(text, text, call.id, call.name, ok=False)
 
 
-TrailItem: TypeAlias = LlmResponse | Observed | ReActStep | str  # a text is the answer
+TrailItem: TypeAlias = LlmResponse | Observed | ReActStep | str  # text is the answer
 
 
 class _Log:
-    """The log that the trails of one run share: lists that only ever grow.
+    """The log that the trails of one run share: lists that are only appended to.
 
-    The steps of the scratchpad follow from what happened. They are made when somebody asks, each once.
+    The steps of the scratchpad are made from the items when they are read, each once.
     """
 
     __slots__ = ("_made", "items", "messages")
@@ -63,10 +63,10 @@ class _Log:
         self._made: tuple[list[ReActStep], list[int]] | None = None
 
     def steps(self, count: int) -> LogView[ReActStep]:
-        """The steps of the first `count` happenings."""
+        """The steps of the first `count` items."""
         if self._made is None:
             self._made = [], [0]
-        steps, ends = self._made  # how many steps the first n happenings make is ends[n]
+        steps, ends = self._made  # ends[n] is the number of steps of the first n items
         for item in self.items[len(ends) - 1 : count]:
             steps += _steps_of(item)
             ends.append(len(steps))
@@ -74,44 +74,44 @@ class _Log:
 
 
 class Trail(Value):
-    """How far a phase has come: a prefix of the run's log.
+    """The messages and steps up to a phase: a prefix of the run's log.
 
-    `grown` returns the longer trail over the same log. Where another phase has already gone on from
-    here (two futures of one moment), the prefix is copied once and the histories part.
+    `grown()` returns the longer trail over the same log. If another phase has already added to it from
+    here, the prefix is copied first.
     """
 
     log: _Log
-    length: int  # messages
-    happened: int
+    length: int  # the number of messages
+    item_count: int
 
     @staticmethod
     def of(messages: list[Message], steps: Sequence[ReActStep] = ()) -> Trail:
-        """The trail of a run that begins here; the list of messages is its own from now on."""
+        """The trail at the start of a run. It takes the list of messages over."""
         return Trail(_Log(messages, [*steps]), len(messages), len(steps))
 
     def grown(self, messages: Sequence[Message], items: Sequence[TrailItem]) -> Trail:
         log = self.log
         own, happened = log.messages, log.items
-        if len(own) != self.length or len(happened) != self.happened:
-            own, happened = own[: self.length], happened[: self.happened]
+        if len(own) != self.length or len(happened) != self.item_count:
+            own, happened = own[: self.length], happened[: self.item_count]
             log = _Log(own, happened)
         own += messages
         happened += items
         return Trail(log, len(own), len(happened))
 
     def with_last_reply(self, message: Message, reply: LlmResponse, *, instead_of: LlmResponse) -> Trail:
-        """The trail with another reply as its last; the old trail stays as it is.
+        """A copy of the trail with another last reply.
 
-        The replaced reply is one item, or, in a trail that was stored and read, the steps that it is made of.
+        The replaced reply is one item, or, in a trail that was read from data, the steps of that reply.
         """
-        items = self.log.items[: self.happened]
+        items = self.log.items[: self.item_count]
         del items[-1 if isinstance(items[-1], LlmResponse) else -len(_steps_of(instead_of)) :]
         log = _Log([*self.log.messages[: self.length - 1], message], [*items, reply])
         return Trail(log, self.length, len(log.items))
 
     def with_messages(self, messages: list[Message]) -> Trail:
-        """The trail with other messages, whose list is its own from now on; the same has happened."""
-        return Trail(_Log(messages, self.log.items[: self.happened]), len(messages), self.happened)
+        """A copy of the trail with other messages and the same steps. It takes the list over."""
+        return Trail(_Log(messages, self.log.items[: self.item_count]), len(messages), self.item_count)
 
     @property
     def messages(self) -> LogView[Message]:
@@ -119,10 +119,10 @@ class Trail(Value):
 
     @property
     def steps(self) -> LogView[ReActStep]:
-        return self.log.steps(self.happened)
+        return self.log.steps(self.item_count)
 
     def messages_since(self, start: int) -> tuple[Message, ...]:
-        """The messages from `start` on: the cost is that of the answer, not of the trail."""
+        """The messages from `start` on; only these are copied."""
         return () if start == self.length else tuple(self.log.messages[start : self.length])
 
 

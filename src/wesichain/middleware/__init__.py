@@ -1,4 +1,4 @@
-"""Middleware around runs, model calls and tool calls; and guards, which let them pass or not."""
+"""Middleware around runs, model calls and tool calls, and guards, which check them."""
 
 from typing import TYPE_CHECKING
 

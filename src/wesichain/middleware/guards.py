@@ -1,4 +1,4 @@
-"""Guards: middleware that lets a task, an answer or a tool call pass, or ends the run with the reason."""
+"""Guards: middleware that checks a task, an answer or a tool call, and ends the run if it is refused."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .middleware import CallRun, CallTool, DepsT_contra, Middleware
 
 DepsT = TypeVar("DepsT")
 Verdict: TypeAlias = bool | str | None
-Said: TypeAlias = Verdict | Awaitable[Verdict]
-Check: TypeAlias = Callable[[Any], Said] | Callable[[RunContext[DepsT], Any], Said]
+Result: TypeAlias = Verdict | Awaitable[Verdict]
+Check: TypeAlias = Callable[[Any], Result] | Callable[[RunContext[DepsT], Any], Result]
 
 _RETURNS = "return None or True to let it pass, False or a text (the reason) to refuse"
 
 
 class _Guard(Middleware[DepsT_contra]):
-    """The base of the guards: a check, and what is made of its word."""
+    """The base of the guards: calls a check, and raises if it refuses."""
 
     what = ""
 
@@ -36,23 +36,23 @@ class _Guard(Middleware[DepsT_contra]):
         self._takes_ctx = _takes_context(type(self).__name__, check)
 
     async def _let_pass(self, ctx: RunContext[DepsT_contra], value: object) -> None:
-        """Return if the check lets the value pass; a check that breaks refuses it."""
+        """Return if the check lets the value pass, else raise. An exception in the check is a refusal."""
         name = getattr(self._check, "__name__", type(self._check).__name__)
         try:
-            said: Any = self._check(ctx, value) if self._takes_ctx else self._check(value)
-            if inspect.isawaitable(said):
-                said = await said
+            verdict: Any = self._check(ctx, value) if self._takes_ctx else self._check(value)
+            if inspect.isawaitable(verdict):
+                verdict = await verdict
         except GuardrailError:
             raise
         except Exception as error:
             raise GuardrailError(
                 f"{self.what} was refused: the check {name!r} raised {type(error).__name__}: {error}"
             ) from error
-        if said is None or said is True:
+        if verdict is None or verdict is True:
             return
-        if said is False or isinstance(said, str):
-            raise GuardrailError(f"{self.what} was refused: {said or f'the check {name!r} said no'}")
-        raise GuardrailError(f"{self.what} was refused: the check {name!r} gave {said!r}; {_RETURNS}")
+        if verdict is False or isinstance(verdict, str):
+            raise GuardrailError(f"{self.what} was refused: {verdict or f'the check {name!r} said no'}")
+        raise GuardrailError(f"{self.what} was refused: the check {name!r} gave {verdict!r}; {_RETURNS}")
 
 
 class InputGuard(_Guard[DepsT_contra]):
@@ -69,8 +69,8 @@ class InputGuard(_Guard[DepsT_contra]):
 class OutputGuard(_Guard[DepsT_contra]):
     """Checks the answer before a run completes: `OutputGuard(lambda answer: "secret" not in answer)`.
 
-    Of a run that is streamed, `stream="hold"` emits no piece of the answer before it was checked; "pass"
-    emits the pieces as they come, and the check then comes too late for a reader of the stream.
+    In a streamed run, `stream="hold"` emits no piece of the answer before the check; "pass" emits the pieces
+    as they arrive, so that the check comes too late for a reader of the stream.
     """
 
     what = "the answer"
@@ -84,7 +84,7 @@ class OutputGuard(_Guard[DepsT_contra]):
     @override
     async def wrap_run(self, ctx: RunContext[DepsT_contra], task: Any, call_next: CallRun) -> Any:
         outcome = await call_next(task)
-        if hasattr(outcome, "output"):  # it has completed
+        if hasattr(outcome, "output"):  # the run has completed
             await self._let_pass(ctx, outcome.output)
         return outcome
 
@@ -103,7 +103,7 @@ class ToolGuard(_Guard[DepsT_contra]):
 
 
 def _takes_context(guard: str, check: Check[Any]) -> bool:
-    """Whether a check is one of (ctx, value)."""
+    """Whether a check takes (ctx, value), and not (value)."""
     needed, most = positions_of(check)
     if needed > 2 or most < 1:
         raise ConfigError(f"{guard}: a check takes (value) or (ctx, value), this one takes {needed}")

@@ -1,4 +1,4 @@
-"""Middleware: code of the program's own around a run, its model calls and its tool calls."""
+"""`Middleware`: user code around runs, model calls and tool calls."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ CallTool: TypeAlias = Callable[[ToolCall], Awaitable[ToolResult]]
 
 
 class Middleware(Generic[DepsT_contra]):
-    """Stands around the runs of an agent. Override what is needed; the rest calls on, and costs nothing.
+    """The base class of middleware. Override the methods that you need; the others cost nothing.
 
-    A method may change what it hands on or what it gives back, answer without calling on, or call on again.
-    One object serves all the runs of its agent, also at the same time: what belongs to one run is in `ctx`.
-    To raise a `GuardrailError` ends the run as Failed; any other exception does too, in an error that names
-    the middleware. `Middleware[Desk]` says what deps it wants of a run. `holds_stream` keeps the pieces of a
-    streamed answer back until `wrap_run` has returned.
+    A method may change the argument or the result of `call_next`, not call it at all, or call it again. One
+    object serves all runs of its agent, also concurrent ones: the state of a run is in `ctx`. Raising a
+    `GuardrailError` ends the run as Failed; so does any other exception, in an error that names the
+    middleware. `Middleware[Desk]` declares the type of the deps. With `holds_stream`, the pieces of a
+    streamed answer are held back until `wrap_run` has returned.
     """
 
     holds_stream: bool = False
 
     async def wrap_run(self, ctx: RunContext[DepsT_contra], task: Any, call_next: CallRun) -> Any:
-        """Around a run, or the part of it that is resumed: `await call_next(task)` gives its outcome.
+        """Called around a run, or around its resumption: `await call_next(task)` returns the outcome.
 
-        The log and a recording have the run's own outcome; another one is for the caller alone. After a
-        hand-off to this agent, it wraps the run from there to the end, or until the agent hands it off: the
-        outcome is then an Interrupted one that says so, and the run continues when this method returns.
+        The log and a recording have the run's own outcome; if this method returns another, only the caller
+        gets it. After a handoff to this agent, it wraps the rest of the run, or the part until the next
+        handoff: the outcome is then an Interrupted, and the run continues when this method returns.
         """
         del ctx
         return await call_next(task)
@@ -42,10 +42,10 @@ class Middleware(Generic[DepsT_contra]):
     async def wrap_model(
         self, ctx: RunContext[DepsT_contra], request: LlmRequest, call_next: CallModel
     ) -> LlmResponse:
-        """Around a model call: `await call_next(request)` calls the model, and raises what the model raises.
+        """Called around a model call: `await call_next(request)` calls the model, and raises its errors.
 
-        Every call of the model spends a step, its tokens and its cost, and is an event. What the model
-        raises, or an `LlmError` raised here, goes to the policy; any other exception ends the run.
+        Every call of the model spends a step, its tokens and its cost, and emits an event. An error of the
+        model, or an `LlmError` raised here, goes to the policy; any other exception ends the run.
         """
         del ctx
         return await call_next(request)
@@ -53,11 +53,11 @@ class Middleware(Generic[DepsT_contra]):
     async def wrap_tool(
         self, ctx: ToolContext[DepsT_contra], call: ToolCall, call_next: CallTool
     ) -> ToolResult:
-        """Around a tool call that was checked and approved: `await call_next(call)` runs it.
+        """Called around a tool call that was checked and approved: `await call_next(call)` runs the tool.
 
-        A tool that fails gives a result with an error. Other arguments are checked again; another tool, or a
-        second run of one whose effect is "once", is refused. A `ToolError` raised here is a failure of the
-        call; any other exception ends the run.
+        A failed call returns a result with an error. Changed arguments are checked again; another tool, or a
+        second call of a tool whose effect is "once", is refused. A `ToolError` raised here fails the call;
+        any other exception ends the run.
         """
         del ctx
         return await call_next(call)

@@ -1,4 +1,4 @@
-"""One policy for all that goes wrong: decisions, budgets, engines."""
+"""Policies: what a run does after an error, what it may spend, and the prices of models."""
 
 from wesichain.core.internal import Price, Prices, PriceTier, Spent, cost_of
 

@@ -1,4 +1,4 @@
-"""Budget: what a run may spend, and the account of what it has spent."""
+"""`Budget`: the most that a run may spend, and the account of what it has spent."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from .find_price import find_price
 
 
 class _BudgetType(StructMeta):
-    """The type of `Budget`: a keyword of another framework is answered with ours."""
+    """The metaclass of `Budget`: the error for a keyword of another framework names the one to use here."""
 
     if not TYPE_CHECKING:
 
-        def __call__(cls, *args: Any, **limits: Any) -> Any:  # noqa: N805  # of a metaclass
+        def __call__(cls, *args: Any, **limits: Any) -> Any:  # noqa: N805  # a metaclass has `cls`
             if not limits.keys() <= set(cls.__struct_fields__):
                 raise unknown_keyword(cls.__name__, limits, cls.__struct_fields__, BUDGET)
             return super().__call__(*args, **limits)
@@ -45,10 +45,9 @@ class _BudgetType(StructMeta):
 class Budget(Value, metaclass=_BudgetType):
     """The limits on what a run may spend. Every model call spends a step; None means no limit.
 
-    `free_retries` is how many retries of a whole run may spend nothing, where a policy asks for it.
-    `prices` gives, for each model, the price of a million input and of a million output tokens, as a pair, or
-    with those of its cache as a `Price`; it goes before the published prices (`find_price`), which a limited
-    cost uses for every other model.
+    `free_retries` is the number of retries in a run that spend no step, if the policy says so. `prices` maps
+    a model to its price per million tokens, as a pair (input, output) or, with the prices of a cache, as a
+    `Price`. For other models, a limited cost uses the published prices (`find_price`).
     """
 
     steps: int = 12
@@ -60,7 +59,7 @@ class Budget(Value, metaclass=_BudgetType):
     prices: Prices = field(default_factory=dict[str, AnyPrice])
 
     @override
-    def __hash__(self) -> int:  # without the mapping, which has none
+    def __hash__(self) -> int:  # without `prices`, since a mapping has no hash
         return hash((self.steps, self.tokens, self.cost, self.seconds, self.tool_calls, self.free_retries))
 
     def __post_init__(self) -> None:
@@ -78,18 +77,18 @@ class Budget(Value, metaclass=_BudgetType):
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
-        """The budget again, from its form as data."""
+        """The budget from its form as data."""
         given: dict[str, Any] = {**plain}
         try:
             prices = given.get("prices", {}).items()
             given["prices"] = {name: Price(**one) if is_object(one) else tuple(one) for name, one in prices}
             return cls(**given)
         except (AttributeError, TypeError, ConfigError) as error:
-            raise CodecError(f"no budget can be read here: {error}") from error
+            raise CodecError(f"not a budget: {error}") from error
 
 
 def _is_number(value: object) -> bool:
-    """Whether it can limit anything: not-a-number compares as neither more nor less, and infinity is None."""
+    """Whether a value can be a limit. NaN cannot be compared, and infinity is written as None."""
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
@@ -102,11 +101,11 @@ _NO_TOKENS: dict[str, Usage] = {}  # never changed
 
 
 class Account:
-    """One run's spending, in a tree of accounts: what a nested run spends is charged all the way up.
+    """The spending of one run, in a tree of accounts: a nested run is charged to all runs above it.
 
-    Each model is charged at its own price, which the nearest budget that knows it gives. A nested run of a
-    sync tool spends from that tool's thread: each counter is changed by one plain assignment, between
-    which the interpreter does not switch threads.
+    Each model is charged at its own price, from the nearest budget that has one. A nested run of a sync tool
+    spends from that tool's thread: each counter is changed by one plain assignment, between which the
+    interpreter does not switch threads.
     """
 
     __slots__ = (
@@ -130,9 +129,9 @@ class Account:
         "tool_calls",
     )
 
-    _details: Usage | None  # tokens of the rarer kinds, if there were any
-    _elsewhere: Usage | None  # of all tokens, those that are not of this run's present model
-    _unpriced: dict[str, Usage] | None  # of these, those without a price, by model
+    _details: Usage | None  # tokens of caches and reasoning, if there were any
+    _elsewhere: Usage | None  # tokens that were not spent on this run's present model
+    _unpriced: dict[str, Usage] | None  # those of them that have no price, by model
 
     def __init__(
         self,
@@ -156,9 +155,9 @@ class Account:
         self._before = self.cost = 0.0
         self.steps = self._input = self._output = self.tool_calls = self.free_retries = 0
         if spent is not None:
-            self._go_on_from(spent)
+            self._restore(spent)
 
-    def _go_on_from(self, spent: Spent) -> None:
+    def _restore(self, spent: Spent) -> None:
         self._before = spent.seconds
         self._deadline -= spent.seconds
         self.steps = spent.steps
@@ -173,7 +172,7 @@ class Account:
         self._unpriced = {**spent.unpriced} or None
 
     def price_of(self, model: str) -> AnyPrice:
-        """The price of a model, from the nearest budget that has it; a limited cost needs one."""
+        """The price of a model, from the nearest budget that has it. Raises if a limited cost needs one."""
         for account in self._upwards():
             if model in account.budget.prices:
                 return account.budget.prices[model]
@@ -188,7 +187,7 @@ class Account:
         return price
 
     def use_model(self, model: str) -> None:
-        """Charge the replies from here on at the price of this model: the run continues as another agent."""
+        """Charge further replies at the price of this model, after a handoff."""
         self._unpriced = {**self._unpriced_by_model(self.usage)} or None
         self._elsewhere = self.usage
         self._price = self.price_of(model)
@@ -208,34 +207,34 @@ class Account:
         )
 
     def spent(self, now: float) -> Spent:
-        """The spending up to now, on the monotonic clock that the account was opened with."""
+        """The spending up to `now`, a time of the run's monotonic clock."""
         usage = self.usage
         seconds = int((self._before + now - self._started) * 1e6 + 0.5) / 1e6  # round() takes twice as long
-        if self._elsewhere is None and self._price is _FREE:  # the usual: one model, of no given price
-            unpriced = {self._model: usage} if self.steps else _NO_TOKENS  # also of replies without a usage
+        if self._elsewhere is None and self._price is _FREE:  # the usual case: one model, without a price
+            unpriced = {self._model: usage} if self.steps else _NO_TOKENS  # also for replies without a usage
         else:
             unpriced = self._unpriced_by_model(usage)
         return Spent(self.steps, usage, self.tool_calls, self.free_retries, self.cost, seconds, unpriced)
 
     @property
     def deadline(self) -> float:
-        """When, on the monotonic clock, this run or one above it is out of time."""
+        """The monotonic time at which this run, or one above it, is out of time."""
         return self._deadline if self._parent is None else min(self._deadline, self._parent.deadline)
 
     @property
     def deadlines(self) -> tuple[float, float]:
-        """When this run is out of time, and when the first of those above it is."""
+        """The monotonic times at which this run, and the first of those above it, are out of time."""
         return self._deadline, inf if self._parent is None else self._parent.deadline
 
     def time_above(self) -> BudgetExceededError:
-        """The error of the run above whose time is up first."""
+        """The error of the run above that is out of time first."""
         above = self
         while above._parent is not None and above._parent.deadline < above._deadline:
             above = above._parent
         return above.out_of_time()
 
     def own_refusal(self, now: float, *, free: bool = False) -> BudgetExceededError | None:
-        """Why this run's own budget allows no other model call; one that is `free` spends no step."""
+        """The limit of this run's own budget that forbids another model call; a `free` one spends no step."""
         budget = self.budget
         if self.steps >= budget.steps and not free:
             return self._exceeded("steps", budget.steps, self.steps)
@@ -248,36 +247,36 @@ class Account:
         return None
 
     def refusal_above(self, now: float, *, free: bool = False) -> BudgetExceededError | None:
-        """Why a run above this one allows no other model call below it."""
+        """The limit of a run above that forbids another model call."""
         return None if self._parent is None else self._parent.refusal(now, free=free)
 
     def refusal(self, now: float, *, free: bool = False) -> BudgetExceededError | None:
-        """Why another model call may not be made, here or above, or None."""
+        """The limit, of this run or one above, that forbids another model call, or None."""
         return self.own_refusal(now, free=free) or self.refusal_above(now, free=free)
 
     def out_of_time(self) -> BudgetExceededError:
         return self._exceeded("seconds", self.budget.seconds or 0.0, self.budget.seconds or 0.0)
 
     def own_tool_refusal(self) -> BudgetExceededError | None:
-        """Why this run's own budget allows no other tool call, or None."""
+        """The limit of this run's own budget that forbids another tool call, or None."""
         limit = self.budget.tool_calls
         if limit is not None and self.tool_calls >= limit:
             return self._exceeded("tool_calls", limit, self.tool_calls)
         return None
 
     def tool_refusal(self) -> BudgetExceededError | None:
-        """Why another tool call may not be made, here or above, or None."""
+        """The limit, of this run or one above, that forbids another tool call, or None."""
         own = self.own_tool_refusal()
         return own if own is not None or self._parent is None else self._parent.tool_refusal()
 
     def exceeded(self, resource: str) -> BudgetExceededError:
-        """The error of a limit that the run has met before."""
+        """The error for a limit that the run has met before."""
         limit: float = getattr(self.budget, resource) or 0.0
         used = {"steps": self.steps, "tokens": self._input + self._output, "cost": self.cost}
         return self._exceeded(resource, limit, used.get(resource, limit))
 
     def exceeded_as(self, message: str) -> BudgetExceededError | None:
-        """The error of a limit that the run has met, by its message; None if no limit has it."""
+        """The error for a limit that the run has met, by its message; None if no limit has this message."""
         return next((error for error in map(self.exceeded, _ADVICE) if str(error) == message), None)
 
     def _exceeded(self, resource: str, limit: float, used: float) -> BudgetExceededError:
@@ -295,13 +294,13 @@ class Account:
         return self._parent
 
     def below(self) -> Account:
-        """An account without limits of its own, that spends from this one and knows what was spent there."""
+        """An account without limits of its own that is charged to this one."""
         account = Account(Budget(steps=maxsize))
         account._parent, account.is_nested, account.is_timed = self, True, self.is_timed
         return account
 
     def give_back(self, spent: Spent) -> None:
-        """Give back what will be spent again: by a run that receives its recorded replies a second time."""
+        """Refund spending that is charged again when a run receives its recorded replies once more."""
         self.spend_step(-spent.steps)
         self.spend_tool_call(-spent.tool_calls)
         priced = spent.usage
@@ -311,7 +310,7 @@ class Account:
         self.spend_usage(_difference(NO_USAGE, priced), -spent.cost)
 
     def detach(self) -> None:
-        """Spend nothing above from here on: the runs above no longer wait for this one."""
+        """Stop charging the runs above, which no longer wait for this one."""
         self._parent = None
 
     def _upwards(self) -> Iterator[Account]:
@@ -322,22 +321,22 @@ class Account:
             account = account._parent
 
     def level_of(self, other: object) -> int:
-        """Where an account stands from this one: 1 is itself, 2 that of the run above; 0 is none of them."""
+        """The distance to an account: 1 is this one, 2 that of the run above, 0 if it is none of them."""
         levels = enumerate(self._upwards(), 1)
         return next((level for level, account in levels if account is other), 0)
 
     def at_level(self, level: int) -> Account | None:
-        """The account at a level that `level_of` returned; None where fewer stand above this one now."""
+        """The account at a level that `level_of()` returned; None if there are fewer levels now."""
         return next(islice(self._upwards(), level - 1, None), None) if level > 0 else None
 
     def spend_step(self, count: int = 1) -> None:
-        """Spend a step; -1 gives back that of a model call which was cut off and will be made again."""
+        """Spend a step; -1 refunds the step of a model call that was cancelled and will be made again."""
         self.steps += count
         if self._parent is not None:
             self._parent.spend_step(count)
 
     def take_tool_call(self) -> BudgetExceededError | None:
-        """Spend a tool call; or why it may not be made, here or above, and then nothing is spent."""
+        """Spend a tool call, or return the limit that forbids it."""
         if self._parent is None and self.budget.tool_calls is None:
             self.tool_calls += 1
             return None
@@ -347,13 +346,13 @@ class Account:
         return refusal
 
     def spend_tool_call(self, count: int = 1) -> None:
-        """Spend a tool call; -1 gives back that of one which was cut off and will be run again."""
+        """Spend a tool call; -1 refunds one that was cancelled and will be made again."""
         self.tool_calls += count
         if self._parent is not None:
             self._parent.spend_tool_call(count)
 
     def spend_reply(self, reply: LlmResponse) -> float:
-        """Spend the tokens of a reply at the price of the model that gave it; returns what they cost."""
+        """Spend the tokens of a reply at the price of its model; returns their cost."""
         model = reply.model
         if not model:
             return self.spend_usage(reply.usage)
@@ -363,10 +362,10 @@ class Account:
         return self.spend_usage(reply.usage, cost_of(reply.usage, price))
 
     def spend_usage(self, usage: Usage, cost: float | None = None, model: str = "") -> float:
-        """Spend the tokens of a reply, here and all the way up; returns what they cost.
+        """Spend the tokens of a reply, here and in all runs above; returns their cost.
 
-        Those that have no `cost` yet are charged at the price of this run's model. `model` is the one whose
-        price nobody has given.
+        Without a `cost`, they are charged at the price of this run's model. `model` is the name of a model
+        without a price.
         """
         if cost is None:
             if self._price is _FREE:
@@ -385,7 +384,7 @@ class Account:
         return cost
 
     def _spend_elsewhere(self, usage: Usage, model: str) -> None:
-        """Count what was not spent by this run at its own model's price: `model` has no known one."""
+        """Count tokens that are not charged at the price of this run's model; `model` has no price."""
         if self._elsewhere is None:
             self._elsewhere = NO_USAGE
         self._elsewhere += usage
@@ -399,7 +398,7 @@ class Account:
         self._unpriced[model] = usage if before is None else before + usage
 
     def _unpriced_by_model(self, usage: Usage) -> dict[str, Usage]:
-        """The tokens that have no price, where this run has spent `usage` in all."""
+        """The tokens without a price, by model; `usage` is the total of this run."""
         if self._price is not _FREE:
             return self._unpriced or _NO_TOKENS
         found = dict(self._unpriced or _NO_TOKENS)
@@ -409,7 +408,7 @@ class Account:
         return found
 
     def take_free_retry(self) -> bool:
-        """Spend one of the free retries; False when there are none left."""
+        """Spend one of the free retries; False if none is left."""
         if self.free_retries >= self.budget.free_retries:
             return False
         self.free_retries += 1
@@ -436,7 +435,7 @@ _ADVICE = {
 
 
 def _check_prices(prices: Any) -> None:
-    """Prices are often read from a file: what is wrong is said here, not in the middle of a run."""
+    """Check prices when the budget is made, not in the middle of a run: they are often read from a file."""
     if not hasattr(prices, "items"):
         raise PolicyConfigError(f"prices={prices!r}: use {{model: (input, output)}} per million tokens")
     for model, price in prices.items():

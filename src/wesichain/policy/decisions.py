@@ -1,4 +1,4 @@
-"""Decisions: what a policy may say of a fault."""
+"""Decisions: what a policy can decide after an error."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from wesichain.errors import PolicyConfigError
 
 
 class OnceWithToolCatalog(Value):
-    """Tell the model what was wrong and show it the tools, once for each class of error."""
+    """Return the error and a list of the tools to the model, once for each class of error."""
 
 
 class N(Value):
-    """Tell the model what was wrong, at most n times for each class of error."""
+    """Return the error to the model, at most n times for each class of error."""
 
     n: int
 
@@ -29,7 +29,7 @@ RepromptStrategy: TypeAlias = OnceWithToolCatalog | N
 
 
 class Fail(Value):
-    """End the run in Failed."""
+    """End the run as Failed."""
 
 
 class Retry(Value):
@@ -40,7 +40,7 @@ class Retry(Value):
 
 
 class Reprompt(Value):
-    """Tell the model what was wrong, as an observation, and let it think again."""
+    """Return the error to the model as an observation."""
 
     strategy: RepromptStrategy
     consume_budget: bool = True
@@ -48,7 +48,7 @@ class Reprompt(Value):
 
 
 class Interrupt(Value):
-    """End the run in Interrupted, so that a person can look and resume."""
+    """End the run as Interrupted, so that a person can resume it."""
 
 
 PolicyDecision: TypeAlias = Fail | Retry | Reprompt | Interrupt

@@ -1,4 +1,4 @@
-"""Engines: the policies that come with the project. Each is a pure function of (run, error)."""
+"""The built-in policies. Each is a pure function of the run and the error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PROVIDER_TRIES = 2  # beside the first
 
 
 def chain_of(error: BaseException) -> list[BaseException]:
-    """The error and the causes behind it: what a tool raised is behind two of our own."""
+    """The error and its causes. The exception of a tool is the cause of two errors of this package."""
     chain = [error]
     while (cause := chain[-1].__cause__) is not None and len(chain) <= _MAX_CAUSES:
         chain.append(cause)
@@ -47,28 +47,28 @@ class RunView(Protocol):
     def iteration_count(self) -> int: ...
 
     def faults(self, error_class: type[BaseException]) -> int:
-        """How many faults of this class, or caused by one, the run has had, the present one included."""
+        """The number of errors of this class, or caused by one, in the run so far, with the present one."""
         ...
 
     def faults_in_row(self, error_class: type[BaseException]) -> int:
-        """How many of them since the last step that went well."""
+        """The number of such errors since the last step without an error."""
         ...
 
 
 class PolicyEngine(Protocol):
-    """Decides what is made of a fault; the runtime counts, and keeps every run bounded."""
+    """Decides what a run does after an error. The runtime counts the errors and enforces the budget."""
 
     def on_model_error(self, state: RunView, error: AgentError) -> PolicyDecision:
-        """A dead provider, an empty reply, a malformed call, an unknown tool, wrong arguments."""
+        """Called for a provider that fails, an empty reply, an unknown tool, and malformed or wrong calls."""
         ...
 
     def on_tool_error(self, state: RunView, error: ToolFailedError) -> PolicyDecision:
-        """A tool that failed, timed out, or returned what it should not."""
+        """Called for a tool that failed, timed out or returned an invalid result."""
         ...
 
 
 class FailFast(Value):
-    """Every fault ends the run."""
+    """Ends the run after every error."""
 
     def on_model_error(self, state: RunView, error: AgentError) -> PolicyDecision:
         return Fail()
@@ -78,7 +78,7 @@ class FailFast(Value):
 
 
 class RepromptOnceWithToolCatalog(FailFast):
-    """Show the model the tools once for each class of mistake; tools that fail end the run."""
+    """Returns errors and a list of the tools to the model, once for each class. A failed tool ends a run."""
 
     @override
     def on_model_error(self, state: RunView, error: AgentError) -> PolicyDecision:
@@ -86,7 +86,7 @@ class RepromptOnceWithToolCatalog(FailFast):
 
 
 class RepromptN(FailFast):
-    """Tell the model of its mistakes, n times for each class of them; tools that fail end the run."""
+    """Returns errors to the model, n times for each class of error; a failing tool ends the run."""
 
     n: int
 
@@ -99,9 +99,9 @@ class RepromptN(FailFast):
 
 
 class ObserveErrors(Value):
-    """Every fault goes back to the model as an observation, as long as the budget lasts.
+    """Returns every error to the model as an observation, as long as the budget lasts.
 
-    A request to a provider that cannot be reached is sent again instead, unless it was refused for good.
+    A request that fails at the provider is sent again instead, unless the error is not retryable.
     """
 
     def on_model_error(self, state: RunView, error: AgentError) -> PolicyDecision:
@@ -115,7 +115,7 @@ class ObserveErrors(Value):
 
 
 class Backoff(Value):
-    """How long to wait before the next try: initial, times factor each time, at most `maximum`."""
+    """The seconds to wait before a retry: `initial`, then times `factor` each time, at most `maximum`."""
 
     initial: float = 0.5
     factor: float = 2.0
@@ -135,9 +135,9 @@ class Backoff(Value):
 class SelfCorrect(Value):
     """Returns errors to the model that it can correct; others end the run. The default of `Agent`.
 
-    Malformed or unknown calls, bad arguments, empty or cut replies and wrong typed answers: at most
-    `attempts` such replies in a row are returned. A tool that fails is an observation. A request that fails
-    at the provider is sent again twice, after a wait. A refusal ends the run.
+    These are malformed or unknown calls, bad arguments, empty or truncated replies and invalid typed answers:
+    at most `attempts` in a row. The error of a tool is an observation. A request that fails at the provider
+    is sent again twice, after a wait. A refusal ends the run.
     """
 
     attempts: int = 3
@@ -166,7 +166,7 @@ class SelfCorrect(Value):
 
 
 class Rule(Value):
-    """One row of a `Recovery` table, where it differs from the table's own settings."""
+    """A row of a `Recovery` table with settings of its own, in place of those of the table."""
 
     decision: PolicyDecision
     limit: int | None = None
@@ -178,13 +178,12 @@ Table: TypeAlias = Mapping[type[BaseException], PolicyDecision | Rule]
 
 
 class Recovery(Value):
-    """One table for all that goes wrong: class of error -> decision.
+    """A table of decisions by class of error.
 
-    The row that is nearest in the exception's own line of classes decides, the tool's own exception before
-    `ToolFailedError`. Each row holds for
-    `limit` faults of its class in a run (the n of `Reprompt(N(n))` where that is given), and then
-    `on_exhausted` does. An error that no row fits ends the run. A `backoff` that is a number of seconds
-    is the first wait; the next ones double.
+    The row with the nearest base class of the exception decides; a tool's own exception comes before
+    `ToolFailedError`. Each row is used for `limit` errors of its class in a run (with `Reprompt(N(n))`, for
+    n), and `on_exhausted` after that. An error without a row ends the run. A `backoff` in seconds is the
+    first wait, which doubles each time.
     """
 
     table: Table
@@ -257,10 +256,10 @@ class Recovery(Value):
         )
 
     def _fitting_class(self, error: AgentError) -> type[BaseException] | None:
-        """The class of the table that is nearest in the error's own line of classes, or in that of a cause.
+        """The class in the table that is the nearest base class of the error or of one of its causes.
 
-        What a tool raised is looked for first, in every class that says more than that a tool failed. Of two
-        that are as near, that of the cause decides.
+        For a failed tool, the tool's own exception is looked up first, by every class that is not also a base
+        of `ToolFailedError`. Of two equally near classes, that of the cause is used.
         """
         if isinstance(error, ToolFailedError):
             for found in reversed(chain_of(error)):
@@ -291,7 +290,7 @@ def _backoff(given: object) -> Backoff | None:
 
 
 def _check_row(error_class: object, row: object) -> None:
-    """A table is written by hand, often without a type checker: say what is wrong with a row."""
+    """Check a row of a table, which is often written without a type checker."""
     if not (isinstance(error_class, type) and issubclass(error_class, BaseException)):
         raise PolicyConfigError(f"Recovery: {error_class!r} is not a class of errors")
     decision = row.decision if isinstance(row, Rule) else row

@@ -1,4 +1,4 @@
-"""Finding the price of a model: in the caller's own table, else among the published prices."""
+"""Prices of models: from the caller's own table, or the published prices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def find_price(
     settings: ModelSettings = NO_SETTINGS,
     at: datetime | None = None,
 ) -> AnyPrice | None:
-    """The price of a model, or None where it is not known.
+    """The price of a model, or None if it is unknown.
 
     `prices` has precedence. The published prices come from the package `genai-prices` (extra `prices`); they
     depend on the service tier and the cache of the settings, and on the time `at` which the request is made
@@ -34,7 +34,7 @@ def find_price(
     if place == "":
         return None
     try:
-        from .published_prices import published_price  # it loads a large table
+        from .published_prices import published_price  # loads a large table
     except MissingDependencyError:
         return None
     return published_price(
@@ -55,16 +55,16 @@ def find_cost(
     settings: ModelSettings = NO_SETTINGS,
     at: datetime | None = None,
 ) -> float | None:
-    """The cost of the tokens of one reply, or None where the price of the model is not known.
+    """The cost of the tokens of one reply, or None if the price of the model is unknown.
 
-    Tiers are chosen by the length of one request: find the cost of each reply, not of their sum.
+    A price may depend on the length of a request: find the cost of each reply, not of their sum.
     """
     price = find_price(model, prices, provider=provider, settings=settings, at=at)
     return None if price is None else cost_of(usage, price)
 
 
 def cost_of_spent(spent: Spent, prices: Prices | None = None) -> float | None:
-    """The cost of what a run has spent; None where a model that it used has no known price."""
+    """The cost of a run's spending; None if the price of one of its models is unknown."""
     cost = spent.cost
     for model, usage in spent.unpriced.items():
         found = find_cost(usage, model, prices)
@@ -75,9 +75,9 @@ def cost_of_spent(spent: Spent, prices: Prices | None = None) -> float | None:
 
 
 def cost_of_events(events: Iterable[Event], prices: Prices | None = None) -> float | None:
-    """The cost of a recorded run, runs below it included, reply by reply at the prices of their time.
+    """The cost of a recorded run, with the runs below it, at the prices of the time of each reply.
 
-    What an event itself says counts. None where the price of a model is not known.
+    A cost that is recorded in an event has precedence. None if the price of a model is unknown.
     """
     models: dict[str, str] = {}
     total = 0.0
@@ -102,7 +102,7 @@ def cost_of_events(events: Iterable[Event], prices: Prices | None = None) -> flo
     return total
 
 
-# The providers by the names that models have here, as the published prices name them; "" has none.
+# The names of providers in the published prices, by their names in model names; "" has no prices.
 _PROVIDERS = {
     "openai": "openai",
     "responses": "openai",

@@ -1,4 +1,4 @@
-"""The published prices of models, as the package `genai-prices` knows them."""
+"""The published prices of models, from the package `genai-prices`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _price(published: Any, *, for_an_hour: bool) -> Price | None:
         "cache_write": longer or getattr(published, "cache_write_mtok", None),
     }
     if fields["input"] is None and fields["output"] is None:
-        return None  # it is not charged by tokens of text
+        return None  # not priced by text tokens
     starts = {
         tier.start for price in fields.values() if isinstance(price, TieredPrices) for tier in price.tiers
     }
@@ -62,7 +62,7 @@ def _price(published: Any, *, for_an_hour: bool) -> Price | None:
 
 
 def _amount(name: str, price: Decimal | TieredPrices | None, input_tokens: int) -> Any:
-    """The amount for a request of this length. What has no price for the cache pays that of the input."""
+    """The amount for a request of this length. None for a cache without a price, which costs as the input."""
     if price is None:
         return None if name.startswith("cache") else 0.0
     if not isinstance(price, TieredPrices):

@@ -1,3 +1,3 @@
-"""Calls: what becomes of the calls of a reply, and the runs inside them."""
+"""The calls of a reply, their approvals, and the runs inside them."""
 
 __all__: list[str] = []

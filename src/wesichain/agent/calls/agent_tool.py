@@ -1,4 +1,4 @@
-"""An agent as a tool of another one: one call of it is one run below the caller's."""
+"""An agent as a tool of another agent: each call runs the agent below the caller's run."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _DAY = 86_400.0
 class AgentTool(TypedTool[Any, Any]):
     """A tool that runs an agent. After an interruption the agent's run is resumed.
 
-    `takes` is str, and then the tool has one parameter, the task; or an object type, whose fields are the
-    parameters: the agent's task is then the checked arguments, as JSON text.
+    If `takes` is str, the tool has one parameter, the task. If it is an object type, its fields are the
+    parameters, and the agent's task is the checked arguments as JSON text.
     """
 
     is_agent = True
-    timeout = _DAY  # the caller's budget and cancellation are what bounds it
+    timeout = _DAY  # the caller's budget and cancellation are its limits
 
     def __init__(
         self, agent: Any, *, name: str, description: str, effect: Effect = "once", takes: Any = str
     ) -> None:
-        self.agents: tuple[Any, ...] = (agent,)  # their programs are parts of its own
+        self.agents: tuple[Any, ...] = (agent,)
         self._agent = agent
         self._takes = takes
         self.effect = effect
         self.name = name
         self.description = description
-        self.plan()  # a type that cannot be described is refused here
+        self.plan()  # raises for a type that has no schema
 
     @override
     def types(self) -> tuple[Any, Any]:
@@ -42,12 +42,12 @@ class AgentTool(TypedTool[Any, Any]):
     @override
     async def run(self, args: Any, ctx: ToolContext) -> Any:
         agent = self._agent
-        # The same attempt is the same run, whenever it is made: its own calls keep their keys.
+        # An attempt has the same run id whenever it is made, so that its calls keep their idempotency keys.
         again = f"#{ctx.attempt}" if ctx.attempt > 1 else ""
         run_id = f"{ctx.idempotency_key}{again}" if ctx.idempotency_key else None
         outcome: Outcome[Any] = await agent.outcome(self._task_of(args), parent=ctx, run_id=run_id)
         while isinstance(outcome, Interrupted) and outcome.pending and hasattr(ctx.link, "decide"):
-            decisions = await ctx.link.decide(outcome.pending)  # who called can ask a person meanwhile
+            decisions = await ctx.link.decide(outcome.pending)  # the caller can ask a person now
             outcome = await agent.runtime.resume(outcome, decisions, parent=ctx)
         match outcome:
             case Completed(text=text):

@@ -1,8 +1,8 @@
-"""A batch: the calls of one reply, decided on, run in order or side by side, and settled as they arrive.
+"""A batch: the calls of one reply, approved, then run in order or concurrently.
 
-A result is written into its slot when it arrives, whatever its siblings do; the order of the calls matters
-for what the model is shown alone. Siblings of a call that waits are let finish; when one of them ends the
-run, or the run is stopped, those that still run are cut, and what had finished by then stays.
+A result is written into its slot when it arrives, whatever happens to other calls; the order of the calls
+matters only for the messages to the model. If a call waits, the others run to their end. If a call ends the
+run, or the run is stopped, the others are cancelled, and the results so far are kept.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ OutT = TypeVar("OutT")
 Slot: TypeAlias = PreparedCall | Observed | None
 
 _OPENING = threading.RLock()
-_NONE: dict[str, Any] = {}  # of a batch that nothing came before; never changed
+_NONE: dict[str, Any] = {}  # shared by new batches; never changed
 
 
 class Batch(Generic[OutT]):
     """The calls of one Acting phase.
 
-    `slots` has an entry for each call, in order: what it takes to run it, then what came of it. None stands
-    for a call that has to be checked first, in a run that is resumed. `before` has the runs inside calls from
-    before an interruption, `waiting` those of calls that wait now, `attempts` how often each call was begun.
+    `slots` has an entry for each call, in order: the prepared call, and then its observation. In a resumed
+    run, None stands for a call that has to be prepared. `before` has the runs inside calls from before an
+    interruption, `waiting` those of calls that wait now. `attempts` counts how often each call was begun.
     """
 
     __slots__ = (
@@ -74,8 +74,8 @@ class Batch(Generic[OutT]):
         self._phase = phase
         self.slots = slots
         self._approvals: Approvals | None = None
-        self._rulings: dict[str, bool] = _NONE  # of approval rules, where a journal remembers them
-        self.todo: list[int] | None = None  # the places of those that are to be run, once they are prepared
+        self._rulings: dict[str, bool] = _NONE  # the results of approval rules, if a journal records them
+        self.todo: list[int] | None = None  # the indexes of the calls to run, once they are prepared
         self.notes: Sequence[Observed] = ()
         self.before: dict[str, tuple[Child, ...]] = _NONE
         self.attempts: dict[str, int] = {}
@@ -86,7 +86,7 @@ class Batch(Generic[OutT]):
         self.repeats: tuple[ToolCall | None, str, int] | None = None  # the guard's count, with these calls
 
     def resume(self, interrupted: Interrupted[OutT], decisions: Mapping[str, Decision]) -> None:
-        """Continue from where the calls were when the run was interrupted, with what people decided since."""
+        """Restore the calls of an interrupted run, with the decisions on them."""
         unfinished = interrupted.unfinished
         assert unfinished is not None
         done = {item.call_id: item for item in unfinished.done if item.call_id is not None}
@@ -101,7 +101,7 @@ class Batch(Generic[OutT]):
         self.attempts = dict(unfinished.attempts)
 
     def unfinished(self) -> Unfinished:
-        """All that it takes to go on with the calls: what an interrupted run stores of them."""
+        """The state of the calls to store with an interrupted run."""
         return Unfinished(
             self._phase.reply, self.done(), True, self.children, dict(self.attempts), dict(self.decisions)
         )
@@ -119,7 +119,7 @@ class Batch(Generic[OutT]):
     # --- before they run -----------------------------------------------------------------------------
 
     def prepare(self) -> list[PendingCall]:
-        """Make the calls ready, applying people's decisions; returns those that still wait for one."""
+        """Prepare the calls and apply decisions; returns the calls that still wait for one."""
         pending: list[PendingCall] = []
         before = self.before
         todo: list[int] = []
@@ -134,14 +134,14 @@ class Batch(Generic[OutT]):
             tool = ready.tool
             needs = tool.external or (tool.approval and self._needs_approval(ready))
             if needs or (self._approvals is not None and self._was_asked(ready)):
-                # A decision holds, also where the program of today would not have asked for it.
+                # A decision is applied even if the present rules would not have required it.
                 question = self._ask(index, ready)
                 if question is not None:
                     pending.append(question)
         return pending
 
     async def ask_rules(self) -> None:
-        """Ask the approval rules of the calls, or the journal that remembers what they returned."""
+        """Call the approval rules of the calls, or read their results from the journal."""
         run = self.run
         for index, slot in enumerate(self.slots):
             ready = self._check(index) if slot is None else slot
@@ -167,7 +167,7 @@ class Batch(Generic[OutT]):
         return self._was_asked(prepared) or self.run.needs_approval(prepared, self._phase)
 
     def _ask(self, index: int, prepared: PreparedCall) -> PendingCall | None:
-        """The question about a call that nobody has decided on; where somebody has, its slot has it."""
+        """The pending call if there is no decision on it yet; else None, after applying the decision."""
         if self._approvals is None:
             self._approvals = Approvals(self.run, self._phase)
         question = self._approvals.question(prepared)
@@ -191,7 +191,7 @@ class Batch(Generic[OutT]):
     # --- running -------------------------------------------------------------------------------------
 
     async def perform(self) -> None:
-        """Run every call that is not done, and look for a loop; `observed` then has the results."""
+        """Run every call that is not done, then check for a loop; `observed()` has the results."""
         run, guard = self.run, self.run.settings.loop_guard
         try:
             todo = self.todo or ()
@@ -218,7 +218,7 @@ class Batch(Generic[OutT]):
             self._guard(guard)
 
     async def _side_by_side(self, todo: list[int]) -> None:
-        """Run the calls at the same time, up to the next sequential tool, which has the floor alone."""
+        """Run the calls concurrently, except that a call of a sequential tool runs alone."""
         gate = asyncio.Semaphore(self.run.settings.tool_concurrency)
         while todo and not self.waiting:
             together = [todo.pop(0)]
@@ -232,7 +232,7 @@ class Batch(Generic[OutT]):
         return isinstance(slot, PreparedCall) and slot.tool.sequential
 
     async def _gather(self, tasks: Sequence[asyncio.Future[None]]) -> None:
-        """Wait for all; the first that ends the run, or a stop of the run, cuts the rest."""
+        """Wait for all calls. The first one that ends the run, or a stop of the run, cancels the others."""
         stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         unsubscribe = self.run.token.on_cancel(lambda: None if stop.done() else stop.set_result(None))
         running: set[asyncio.Future[None]] = {*tasks}
@@ -283,7 +283,7 @@ class Batch(Generic[OutT]):
         return effect if run.is_bare else run.watch(effect, grace=lambda: self._grace(call.id))
 
     async def _timed(self, effect: Coroutine[Any, Any, ToolResult]) -> ToolResult:
-        """The result, with its duration by the clock that was handed in."""
+        """The result, with its duration measured by the run's clock."""
         started = self.run.now()
         result = await effect
         return replace(result, duration_ms=(self.run.now() - started) * 1000)
@@ -295,7 +295,7 @@ class Batch(Generic[OutT]):
         self._end(call, sentences.CUT, "not_begun")
 
     def _grace(self, call_id: str) -> float:
-        """Seconds that a call which is stopped has for its inner runs to end, and be kept."""
+        """The seconds in which the inner runs of a call may end by themselves when it is stopped."""
         call = self._open.get(call_id)
         has_runs = (call is not None and call.has_runs) or self.run.effects.has_runs(call_id)
         return GRACE if has_runs else 0.0
@@ -310,12 +310,12 @@ class Batch(Generic[OutT]):
         return _context(self, call_id, attempt)
 
     def late(self, ctx: ToolContext) -> dict[str, Any]:
-        """The fields that a context was made without."""
+        """The fields that a context gets when they are read."""
         return self._open_call(ctx.call_id, ctx.attempt).late(ctx.step_id)
 
     def _open_call(self, call_id: str, attempt: int) -> OpenCall:
-        """An attempt at a call; where that has ended, one that is closed."""
-        with _OPENING:  # whoever looks may be in a thread
+        """An attempt at a call; a closed one if the attempt has ended."""
+        with _OPENING:  # the reader may be in a thread
             found = self._open.get(call_id)
             if found is None or found.attempt != attempt:
                 prepared = (slot.call for slot in self.slots if isinstance(slot, PreparedCall))
@@ -331,7 +331,7 @@ class Batch(Generic[OutT]):
         return OpenCall(self.run, self._phase.messages, self.decisions, call, attempt, [*kept])
 
     async def _settle(self, index: int, gate: asyncio.Semaphore | None, delay: float | None = None) -> None:
-        """One call to its end: its result, or the error for the model, is in its slot."""
+        """Run one call to its end, until its slot has the result or the error."""
         while True:
             if delay:
                 await self.run.sleep(delay)
@@ -343,18 +343,18 @@ class Batch(Generic[OutT]):
                 delay = await self._run_once(index, slot)
             else:
                 await self.run.effects.turn(slot.call.id)
-                async with gate:  # a place is taken until the policy has spoken, not while it waits
+                async with gate:  # held until the policy has decided, and not during a delay
                     if self._is_over:
                         return
                     self.run.check_stop()
                     try:
                         delay = await self._run_once(index, slot)
                     except BaseException:
-                        self._is_over = True  # whoever waits for the place does not begin
+                        self._is_over = True  # calls that wait for the gate do not begin
                         raise
 
     async def _run_once(self, index: int, prepared: PreparedCall) -> float | None:
-        """Run a call once; returns the seconds to wait before anything else, as `_arrive` does."""
+        """Run a call once. Returns the seconds to wait before a retry, as `_arrive()` does."""
         result = await self._dispatch(prepared)
         delay = self._arrive(index, prepared, result)
         if delay is None:
@@ -362,9 +362,9 @@ class Batch(Generic[OutT]):
         return delay
 
     def _arrive(self, index: int, prepared: PreparedCall, result: ToolResult) -> float | None:
-        """A call was run once. Its slot then has its result, or that it is to be run again.
+        """Process the result of a call: its slot has the observation, or the prepared call for a retry.
 
-        Returns the seconds to wait before anything else; None where a run inside the call waits.
+        Returns the seconds to wait before a retry; None if a run inside the call waits.
         """
         run, call = self.run, prepared.call
         opened = self._open.get(call.id)
@@ -376,7 +376,7 @@ class Batch(Generic[OutT]):
             opened.close()
         error = result.error
         if error is None:
-            self._open.pop(call.id, None)  # it is gone where the run was given up meanwhile
+            self._open.pop(call.id, None)  # absent if the run was given up
             self.slots[index] = observed_of(call, result)
             run.emitter.tool_completed(run.step, call, result)
             return 0.0
@@ -386,7 +386,7 @@ class Batch(Generic[OutT]):
         return self._fail(index, prepared, result, error, None if opened is None else opened.limit)
 
     async def _wait_for(self, call: ToolCall, error: Exception | None) -> None:
-        """A run inside the call waits, and so does the call. Other runs inside it are let finish."""
+        """Mark a call as waiting because of a run inside it, after the other runs inside have ended."""
         opened = self._open[call.id]
         assert opened is not None, "it has runs"
         while opened.has_live_runs:  # a branch of the tool may have started another since the last one ended
@@ -403,7 +403,7 @@ class Batch(Generic[OutT]):
         *,
         free: bool = False,
     ) -> None:
-        """Tell that a call ended without a result, and that nobody was asked what to make of it."""
+        """Emit that a call ended without a result and without a decision of the policy."""
         run = self.run
         opened = self._open.pop(call.id, None)
         if opened is not None:
@@ -413,16 +413,16 @@ class Batch(Generic[OutT]):
         run.emitter.step_failed(run.step, error, decision, call_id=call.id, tool_name=call.name, free=free)
 
     def _cut_open(self) -> None:
-        """The run ends before these calls do. What may be run again later is given back its price."""
+        """End the calls that are still open because the run ends. A call that may be repeated is refunded."""
         for index, slot in enumerate(self.slots):
             if not isinstance(slot, PreparedCall) or slot.call.id not in self._open:
                 continue
             call, opened, free = slot.call, self._open[slot.call.id], False
             kept = () if opened is None else opened.kept
             is_idle = slot.tool.is_agent and not (opened is not None and opened.has_runs)
-            is_once = slot.tool.effect == "once" and not is_idle  # all that an agent does is done by its run
+            is_once = slot.tool.effect == "once" and not is_idle  # an agent without a run had no effect
             if opened is not None and kept and (opened.is_interrupted or not is_once):
-                self.waiting = {**self.waiting, call.id: kept}  # it is entered again, and given them back
+                self.waiting = {**self.waiting, call.id: kept}  # used again when the call is repeated
             elif is_once:
                 self.slots[index] = failed(call, sentences.outcome_unknown(call.name))
             else:
@@ -431,7 +431,7 @@ class Batch(Generic[OutT]):
             self._end(call, sentences.CUT, "cancelled", free=free)
 
     def give_up(self) -> None:
-        """The call that the run is inside has ended: these end with it, and are not made again."""
+        """End all open calls for good, because the call that this run is part of has ended."""
         for slot in self.slots:
             if isinstance(slot, PreparedCall) and slot.call.id in self._open:
                 self._end(slot.call, sentences.CUT, "cancelled")
@@ -444,9 +444,10 @@ class Batch(Generic[OutT]):
         cause: ToolDispatchError,
         limit: BudgetExceededError | None,
     ) -> float:
-        """Ask the policy about a failed call: the model gets it, or it is run again after some seconds.
+        """Call the policy for a failed call: the error goes to the model, or the call is run again.
 
-        Where a run inside has met a `limit` of this run, or of one above, nobody is asked.
+        Returns the seconds to wait. If a run inside met a `limit` of this run or of one above, the limit is
+        raised, and the policy is not called.
         """
         run, call = self.run, prepared.call
         excluded = run.tally.count_tool_failure(call.name, limit=run.settings.exclude_after)
@@ -459,7 +460,7 @@ class Batch(Generic[OutT]):
         if excluded:
             others = [name for name in run.settings.registry.names if name not in run.tally.excluded]
             text += sentences.excluded(call.name, (run.tally.tool_failures or {}).get(call.name, 0), others)
-        self.slots[index] = failed(call, text)  # stands if this ends the run
+        self.slots[index] = failed(call, text)  # kept if the error ends the run
         if limit is not None:
             self._end(call, str(error), "limit", cause)
             raise (limit if limit.owner is run.account else LimitAbove(limit)) from error
@@ -479,7 +480,7 @@ class Batch(Generic[OutT]):
             self.slots[index] = prepared
         return decision.delay
 
-    # --- what came of it -----------------------------------------------------------------------------
+    # --- results -------------------------------------------------------------------------------------
 
     def done(self) -> tuple[Observed, ...]:
         """The observations of the calls that have ended."""
@@ -491,19 +492,19 @@ class Batch(Generic[OutT]):
         return all(isinstance(slot, Observed) for slot in self.slots)
 
     def questions(self) -> tuple[PendingCall, ...]:
-        """The questions that the runs inside the calls wait for."""
+        """The pending calls of the runs inside the calls."""
         return tuple(
             item
             for child in self.children
             if isinstance(child.outcome, Interrupted)
             for item in child.outcome.pending
-            if item.token not in self.decisions  # it is decided, and the call has not come to it yet
+            if item.token not in self.decisions  # else the call has not used the decision yet
         )
 
     def observed(self) -> list[Observed]:
-        """The observations of all calls, in their order, then the notes; one for a call that never ended.
+        """The observations of all calls in order, also of those that never ended, then the notes.
 
-        `went_well` is then whether every call returned its result.
+        Sets `went_well`, which says whether every call returned a result.
         """
         ended: list[Observed] = []
         self.went_well = True
@@ -554,7 +555,7 @@ _set = object.__setattr__  # of a frozen dataclass; its `__init__` would fill ev
 
 
 def _context(batch: Batch[Any], call_id: str, attempt: int) -> ToolContext:
-    """The context of a call. Its other fields come from `batch.late()` when they are read, which is rare."""
+    """The context of a call. Its other fields are made by `batch.late()` when they are read."""
     run, ctx = batch.run, ToolContext.__new__(ToolContext)
     _set(ctx, "step_id", run.step)
     _set(ctx, "deps", run.deps)

@@ -1,6 +1,6 @@
-"""Approvals: what people are asked about the calls of one reply, and what their decisions make of them.
+"""Approvals: the questions about the calls of a reply, and the decisions of people on them.
 
-A token binds a decision to exactly one call. A decision is checked before it is followed, and used once.
+A token binds a decision to exactly one call. A decision is checked before it is applied, and used once.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from wesichain.tools import PreparedCall
 
 
 def approval_token(run_id: str, position: int, call: ToolCall) -> str:
-    """The token of one call at one point of one run: another call, or other arguments, have another."""
+    """The token of one call with its arguments, at one position in one run."""
     text = json.dumps([run_id, position, call.id, call.name, call.args], sort_keys=True, default=repr)
     return _digest(text)
 
 
 def question_token(run_id: str, position: int, call: ToolCall, question: Question, number: int) -> str:
-    """The token of one question of one call; `number` counts those that are the same.
+    """The token of one question of one call; `number` counts equal questions.
 
-    A call that is made anew and asks the same again has the same token, so that what was answered stands.
+    A call that is made again and asks the same question gets the same token, and so the same answer.
     """
     asked = [approval_token(run_id, position, call), question.message, dict(question.schema), number]
     return _digest(json.dumps(asked, sort_keys=True, default=repr))
 
 
 def _digest(text: str) -> str:
-    from hashlib import sha256  # three milliseconds of an import, for those who ask somebody
+    from hashlib import sha256  # takes three milliseconds to import
 
     return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
@@ -66,14 +66,14 @@ class Approvals:
         asked: Sequence[PendingCall] = (),
         decisions: Mapping[str, Decision] | None = None,
     ) -> None:
-        """`asked`: the questions of this run and of those below it, when it was interrupted."""
+        """`asked`: the pending calls of this run, and of runs below it, when it was interrupted."""
         self._run = run
         self._phase = phase
         self._asked = {item.call.id: item for item in asked if item.scope == run.scope}
         self.decisions: Mapping[str, Decision] = {} if decisions is None else decisions
 
     def question(self, prepared: PreparedCall) -> PendingCall:
-        """The question about a call: the one that was asked before, or a new one."""
+        """The pending call for a call: the stored one, or a new one."""
         run, call = self._run, prepared.call
         asked = self.asked(call)
         if asked is not None:
@@ -86,7 +86,7 @@ class Approvals:
         return PendingCall(call, token, expires_at, run.scope, tool.external, parameters=parameters)
 
     def asked(self, call: ToolCall) -> PendingCall | None:
-        """The stored question about this call, if it still is about it, and its token bound to it."""
+        """The stored pending call for this call, if the call is still the same and its token is valid."""
         asked = self._asked.get(call.id)
         if asked is None:
             return None
@@ -94,18 +94,18 @@ class Approvals:
         is_same = asked.call == call or (
             isinstance(decision, ApproveWith) and asked.call.name == call.name and decision.args == call.args
         )
-        positions = (run.step, self._phase.trail.length)  # the second is that of the first version
+        positions = (run.step, self._phase.trail.length)  # version 0.1 used the second
         tokens = [approval_token(run.run_id, position, asked.call) for position in positions]
         return asked if is_same and asked.token in tokens else None
 
     def check_changed_args(self, call: ToolCall, error: Exception) -> None:
-        """Raise a `ConfigError` where a person has given the arguments that do not fit."""
+        """Raise a `ConfigError` if it was a person who changed the arguments, and they do not fit."""
         asked = self._asked.get(call.id)
         if asked is not None and isinstance(self.decisions.get(asked.token), ApproveWith):
             raise ConfigError(f"the approved arguments do not fit: {error}")
 
     def decided(self, prepared: PreparedCall, decision: Decision) -> PreparedCall | Observed:
-        """The call after a decision on it; other arguments stand in the reply already (`ApproveWith`)."""
+        """The call after a decision on it. The arguments of `ApproveWith` are in the reply already."""
         call = prepared.call
         match decision:
             case Approve() | ApproveWith():
@@ -122,9 +122,9 @@ class Approvals:
 def with_decided_args(
     interrupted: Interrupted[Any], decisions: Mapping[str, Decision], scope: tuple[str, ...]
 ) -> LlmResponse | None:
-    """The reply in hand with the arguments that people have put in place of the model's; None as it is.
+    """The unfinished reply with the arguments that people have changed; None if there are none.
 
-    A decision belongs to a call of one run: `scope` tells this run's own from those of runs below it.
+    `scope` is that of this run: pending calls with another scope belong to runs below it.
     """
     changed = {
         item.call.id: decision.args
@@ -142,24 +142,22 @@ def with_decided_args(
 
 
 def check_answer(item: PendingCall, answer: Provide) -> None:
-    """Refuse an answer that is not what the question asks for."""
+    """Raise a `ConfigError` for an answer that does not match the schema of its question."""
     question, value = item.question, answer.value
     if question is None or answer.error is not None:
         return
     from wesichain.tools import validate_json  # loaded with the first question
 
-    issues = (
-        validate_json(question.schema, question.filled(value)) if is_object(value) else ["it is no object"]
-    )
+    issues = validate_json(question.schema, question.filled(value)) if is_object(value) else ["not an object"]
     if issues:
         raise ConfigError(f"the answer to {item.call.name!r} is not what it asks for: {issues[0]}")
 
 
-_REMEMBERED = 10_000
+_MOST_TOKENS = 10_000
 
 
 class UsedTokens:
-    """The tokens that were used already: a decision is followed once."""
+    """The tokens that were used already: a decision is applied once."""
 
     def __init__(self) -> None:
         self._used: OrderedDict[str, None] = OrderedDict()
@@ -172,9 +170,9 @@ class UsedTokens:
         now: float,
         refusal_of: RefusalOf,
     ) -> Generator[None]:
-        """Every waiting call has its decision, none is stale, none is used twice; the tokens are used now.
+        """Check that every waiting call has a valid decision that was not used, and mark the tokens as used.
 
-        What could not be followed inside, in a run below or by mistake, may be decided again.
+        After a `ConfigError` inside the block, the tokens can be used again.
         """
         check_decisions(decisions)
         waiting = {item.token: item for item in interrupted.pending}
@@ -196,7 +194,7 @@ class UsedTokens:
             check_decision(item, decisions[token], refusal_of, now=now, remedy="run the task again")
         for token in waiting:
             self._used[token] = None
-        while len(self._used) > _REMEMBERED:
+        while len(self._used) > _MOST_TOKENS:
             self._used.popitem(last=False)
         try:
             yield
@@ -214,10 +212,10 @@ def check_decision(
     now: float,
     remedy: str,
 ) -> None:
-    """A decision that cannot be followed is refused before it uses up its token.
+    """Raise an error for a decision that cannot be applied, before its token is used.
 
-    `refusal_of` is None where the program is not here; `remedy`: how to go on with a call whose approval has
-    expired.
+    `refusal_of` checks arguments; None if the agent is not in this process. `remedy` is what the error says
+    to do after an approval has expired.
     """
     call = item.call
     if item.expires_at is not None and now > item.expires_at:
@@ -230,7 +228,7 @@ def check_decision(
         case Approve() if not item.external:
             pass
         case ApproveWith(args=args) if not item.external:
-            # The program of a run below is not here; its question has the schema.
+            # The agent of a run below is not at hand; the pending call has the schema.
             if refusal_of is None or item.scope:
                 refusal: object = misfit(item, args)
             else:
@@ -243,9 +241,9 @@ def check_decision(
 
 
 def misfit(item: PendingCall, args: JsonValue) -> str | None:
-    """Why arguments do not fit the schema of a waiting call; None where they do, or it was stored without."""
+    """Why arguments do not match the schema of a pending call; None if they do, or if it has no schema."""
     if item.parameters is None:
         return None
-    from wesichain.tools import validate_json  # loaded with the first arguments that a person gives
+    from wesichain.tools import validate_json  # loaded with the first changed arguments
 
     return "; ".join(validate_json(item.parameters, args)) or None

@@ -1,10 +1,9 @@
-"""Runs inside a call: how a run hangs below the call that started it.
+"""Runs inside a call: the link between a run and the call that started it.
 
 A tool may run agents: an agent used as a tool, or any number of runs started with `parent=ctx`, one after
 the other or gathered. Each has a number within the attempt. An inner run spends from the account of the run
-above, is in its log and is cancelled with it. What has completed is kept with the call until the call ends;
-when the call is entered again after an interruption, completed runs are given back, and interrupted ones are
-resumed.
+above, is part of its log and is cancelled with it. Outcomes are kept until the call ends. When the call is
+made again after an interruption, completed runs return their outcome, and interrupted ones are resumed.
 """
 
 from __future__ import annotations
@@ -39,38 +38,38 @@ from wesichain.tools import ToolContext
 
 from .call_approvals import question_token
 
-ITSELF = ""  # in place of an agent's name: the call itself waits, with a question of its own
+ITSELF = ""  # in place of an agent's name: the call itself waits for an answer to its question
 _NUMBERING = threading.RLock()  # runs may be started from a tool's thread
 
 
 class InnerRun(Mutable):
-    """The place of one run inside a call: its number within the attempt, and its outcome from before."""
+    """The place of one run inside a call: its number within the attempt, and its previous outcome."""
 
     call: OpenCall
     number: int
     branch: int
-    outcome: Outcome[Any] | None = None  # of before an interruption
+    outcome: Outcome[Any] | None = None  # from before an interruption
 
     @property
     def run_id(self) -> str:
-        """The id of the run: the same whenever this attempt is made."""
+        """The id of the run. It is the same whenever this attempt is made."""
         run, again = self.call.run, "" if self.number == 1 else f"~{self.number}"
         return f"{run.run_id}:{run.step}:{self.call.name}{again}"
 
     @property
     def effects(self) -> Callable[[Effects], Effects] | None:
-        """The wrapper for the effects of this run, as those of the run above have it."""
+        """The wrapper for the effects of this run, from the effects of the run above."""
         return self.call.run.effects.below(self.call.name, self.number)
 
     def relay(self, emit: Callable[[Event], None]) -> Callable[[Event], None]:
-        """The function that events of this run are passed to: every run but the first has its own scope."""
+        """The function that receives the events of this run. Every run but the first has its own scope."""
         if self.number == 1:
             return emit
         mark = f"~{self.number}"
         return lambda event: emit(replace(event, scope=f"{mark}/{event.scope}" if event.scope else mark))
 
     def fail(self, error: Exception) -> None:
-        """The run could not be started or carried on: a mistake of the program's ends the run above too."""
+        """Record that the run failed by a mistake of the program, which also ends the run above."""
         self.call.failure = self.call.failure or error
 
     def ended(self, agent: str, outcome: Outcome[Any]) -> None:
@@ -85,23 +84,23 @@ class InnerRun(Mutable):
 
 
 class OpenCall(Mutable):
-    """One attempt at one call that has not ended. Most calls need none: it is made when somebody looks."""
+    """One attempt at one call that has not ended. It is made on first use: most calls need none."""
 
     run: RunState[Any]
     messages: LogView[Message]
     decisions: Mapping[str, Decision]
     call: ToolCall
     attempt: int
-    _kept: list[Child]  # runs from before an interruption that were not entered again yet
-    failure: Exception | None = None  # a mistake of the program's, which no policy decides on
-    must_wait: bool = False  # a replay knows that the call waited
-    limit: BudgetExceededError | None = None  # of the run above, or one higher, met by a run inside
+    _kept: list[Child]  # runs from before an interruption that were not resumed or reused yet
+    failure: Exception | None = None  # a mistake of the program, which no policy decides on
+    must_wait: bool = False  # set by a replay: the call waited in the recording
+    limit: BudgetExceededError | None = None  # of a run above, met by a run inside
     token: CallToken = field(init=False)
-    # By the task that starts runs: its number, and how many.
+    # For each task that starts runs: its number, and the number of its runs.
     _branches: dict[object, list[int]] = field(default_factory=dict[object, list[int]])
     _runs: dict[int, Child] = field(default_factory=dict[int, Child])  # runs that have ended, by number
     _begun: dict[int, RunState[Any]] = field(default_factory=dict[int, Any])  # runs inside, by number
-    _quiet: asyncio.Future[None] | None = None
+    _idle: asyncio.Future[None] | None = None
     _places: dict[tuple[int, int], Child] = field(init=False)
     _last: int = field(init=False)
 
@@ -110,14 +109,14 @@ class OpenCall(Mutable):
         self._places = _places(self._kept)
         self._last = max((child.number for child in self._kept), default=0)
 
-    # --- what a run inside is given ----------------------------------------------------------------
+    # --- starting runs inside ----------------------------------------------------------------------
 
     def place(self, agent: str = "", task: str = "") -> InnerRun:
         """The place of the next run inside.
 
-        A run from before is known by its agent and task. Where no task is the same (it may name the time),
-        or several are, it is known by its place: the branch of the tool's code (each gathered task is one, in
-        the order in which they start runs), and how many runs came before it there.
+        A previous run is identified by its agent and task. If no task is equal (it may contain the time), or
+        several are, the run is identified by its branch (each gathered task of the tool is one, in the order
+        in which they start runs) and by the number of runs before it in that branch.
         """
         with _NUMBERING:
             branch = self._branches.setdefault(_starter(), [len(self._branches) + 1, 0])
@@ -137,7 +136,7 @@ class OpenCall(Mutable):
         return min(here or same, key=_number, default=None)
 
     def _restore_limit(self, kept: Child) -> None:
-        """Let the limit of a run above that a kept run had met be the limit of that run as it is now."""
+        """Attach the limit that a kept run had met to the present account of the run that owns it."""
         error = kept.outcome.error if isinstance(kept.outcome, Failed) else None
         if kept.limit_level and isinstance(error, BudgetExceededError):
             error.owner = self.account.at_level(kept.limit_level)
@@ -148,7 +147,7 @@ class OpenCall(Mutable):
 
     @property
     def settings(self) -> Settings[Any]:
-        """The settings of whoever acts in the run above."""
+        """The settings of the agent that acts in the run above."""
         return self.run.settings
 
     @property
@@ -163,11 +162,11 @@ class OpenCall(Mutable):
 
     @property
     def name(self) -> str:
-        """The call, as the scope of events: another attempt is another."""
+        """The call as a scope of events. Every attempt has its own."""
         return self.call.id if self.attempt == 1 else f"{self.call.id}#{self.attempt}"
 
     def late(self, step: int) -> dict[str, Any]:
-        """The fields of the call's context that few tools look at: they are most of its cost."""
+        """The fields of the call's context that few tools read, and that take most of the time to make."""
         run = self.run
         return {
             "correlation_id": run.run_id,
@@ -183,13 +182,13 @@ class OpenCall(Mutable):
 
     @property
     def was_waiting_for_answer(self) -> bool:
-        """Whether the call has begun before, and waited for the answer to a question of its own."""
+        """Whether the call was made before, and waited for the answer to a question of its own."""
         return any(child.agent == ITSELF for child in self._kept)
 
     def ask(self, question: Question, number: int = 0) -> Decision:
-        """A person's answer. Where nobody has answered yet, the call ends here, and waits for it.
+        """Return a person's answer. Without an answer yet, raise, so that the call waits for it.
 
-        `number` counts the questions of this call that are the same, from 0.
+        `number` counts equal questions of this call, from 0.
         """
         run, call = self.run, self.call
         token = question_token(run.run_id, run.step, call, question, number)
@@ -204,7 +203,7 @@ class OpenCall(Mutable):
         raise RunInterruptedError(f"{call.name!r} waits for an answer to: {question.message}", waiting)
 
     async def sample(self, messages: Sequence[Message], ctx: ToolContext) -> tuple[str, str]:
-        """The reply of the run's own model to messages, and its name: a run of one step below this call."""
+        """The reply of the run's own model to messages, and the model's name. It takes a run of one step."""
         below = self.run.settings.beside(budget=Budget(steps=1), name="sampling")
         *before, last = messages
         outcome = await below.run(last.content, history=before, parent=ctx)
@@ -213,20 +212,20 @@ class OpenCall(Mutable):
         why = outcome.error if isinstance(outcome, Failed) else outcome.reason
         raise ToolError(f"the model could not be asked: {why}", ToolErrorKind.UNAVAILABLE)
 
-    # --- what runs inside report -------------------------------------------------------------------
+    # --- called by runs inside ---------------------------------------------------------------------
 
     def run_began(self, number: int, run: RunState[Any]) -> None:
         self._begun[number] = run
 
     def run_ended(self, child: Child) -> None:
-        """A run inside has ended. It is kept while the call is open, so that it is not run again."""
+        """Keep the outcome of a run while the call is open, so that the run is not made again."""
         self._runs[child.number] = child
-        if self._quiet is not None and not self.has_live_runs:
-            quiet = self._quiet
-            quiet.get_loop().call_soon_threadsafe(lambda: None if quiet.done() else quiet.set_result(None))
+        if self._idle is not None and not self.has_live_runs:
+            idle = self._idle
+            idle.get_loop().call_soon_threadsafe(lambda: None if idle.done() else idle.set_result(None))
 
     def emit(self, event: Event) -> None:
-        """Pass an event of a run inside on; a run in a tool's thread passes it to the loop's own thread."""
+        """Relay an event of a run inside, from a tool's thread to the thread of the event loop."""
         task = self.run.task
         loop = None if task is None else task.get_loop()
         if loop is None or loop is running_loop():
@@ -256,20 +255,20 @@ class OpenCall(Mutable):
 
     @property
     def kept(self) -> tuple[Child, ...]:
-        """The runs of this attempt that have ended, and those from before that were not entered again."""
+        """The runs of this attempt that have ended, and previous ones that were not used again."""
         runs = {child.number: child for child in self._kept} | self._runs
         return tuple(runs[number] for number in sorted(runs))
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether a run inside was interrupted: the call can go on with it."""
+        """Whether a run inside was interrupted, so that the call can be resumed."""
         return any(isinstance(child.outcome, Interrupted) for child in self._runs.values())
 
     def waits(self, error: BaseException | None) -> bool:
-        """Whether the call waits, with this for its result.
+        """Whether a call that ended with this error, or without one, waits to be resumed.
 
-        It does where a run inside asks a question, or was cut with the run above, whatever the tool has made
-        of that; and where one was interrupted and the tool raises so.
+        It does if a run inside has pending calls or was stopped with the run above, whatever the tool did
+        then; and if a run was interrupted and the tool raises that.
         """
         interrupted = [
             child.outcome for child in self._runs.values() if isinstance(child.outcome, Interrupted)
@@ -281,13 +280,13 @@ class OpenCall(Mutable):
         return error is not None and any(isinstance(one, RunInterruptedError) for one in _causes(error))
 
     async def wait_until_idle(self) -> None:
-        """Return when no run inside is under way."""
-        self._quiet = asyncio.get_running_loop().create_future()
+        """Wait until all runs inside have ended."""
+        self._idle = asyncio.get_running_loop().create_future()
         if self.has_live_runs:
-            await self._quiet
+            await self._idle
 
     def close(self) -> None:
-        """The call has ended: runs inside that go on all the same are stopped, and are not in the log."""
+        """End the call. Runs inside that still work are stopped, and their events are dropped."""
         for run in self._begun.values():
             if not run.emitter.is_closed:
                 run.give_up(CALL_ENDED)
@@ -295,7 +294,7 @@ class OpenCall(Mutable):
 
 
 def waiting_for(pending: tuple[PendingCall, ...], run_id: str, step: int) -> Interrupted[Any]:
-    """A stand-in for a call that waits, as if it were a run inside."""
+    """A stand-in outcome for a call that waits for an answer to its own question."""
     return interrupted_phase(RunInfo(run_id, "", ""), Trail.of([]), Spent(), step, "external", pending)
 
 
@@ -304,7 +303,7 @@ def _number(child: Child) -> int:
 
 
 def _places(kept: Sequence[Child]) -> dict[tuple[int, int], Child]:
-    """The runs from before, by their branch and how many came before them there."""
+    """The previous runs, by their branch and their position in it."""
     counts: Counter[int] = Counter()
     places: dict[tuple[int, int], Child] = {}
     for child in sorted(kept, key=_number):
@@ -314,7 +313,7 @@ def _places(kept: Sequence[Child]) -> dict[tuple[int, int], Child]:
 
 
 def _starter() -> object:
-    """Whoever starts a run: the present task, or where there is none the present thread."""
+    """The task that starts a run, or the thread if there is no task."""
     loop = running_loop()
     return (loop and asyncio.current_task(loop)) or threading.current_thread()
 

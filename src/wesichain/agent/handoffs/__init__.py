@@ -1,3 +1,3 @@
-"""Handoffs: what can change between two steps of a run: the agent that acts, and its tools."""
+"""Handoffs, and the agent and tools of a run that can change between two steps."""
 
 __all__: list[str] = []

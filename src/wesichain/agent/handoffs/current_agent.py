@@ -1,8 +1,8 @@
-"""The current agent of a run and its tools, and the team of agents that the run may be handed to.
+"""The current agent of a run and its tools, and the team of agents that the run may be handed off to.
 
-Most runs need none: neither ever changes. A `CurrentAgent` stands between the loop and the world of the agent
-that acts. Which agent that is, and which tools searches have found, is part of the run's state; the rest
-follows from it and from the functions of `DynamicTools`.
+Only a run with handoffs or changing tools needs a `CurrentAgent`. It provides the model and the tools of the
+agent that acts. The name of this agent, and the tools that searches have found, are part of the run's state;
+everything else follows from these and from the functions of `DynamicTools`.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ from .handoff import Actor, Handoff, Transfer, as_handoff
 
 
 class TeamMember(Protocol):
-    """The runtime of an agent, as far as those who act in its place need it."""
+    """The part of an agent's runtime that handoffs need."""
 
-    identity: object  # of the agent, whatever copies there are
+    identity: object  # shared by copies of the runtime
     output_type: Any
     settings: Settings[Any]
     run_middleware: Sequence[Middleware]
@@ -76,11 +76,11 @@ class TeamMember(Protocol):
     def transfers(self) -> Mapping[str, Transfer]: ...
 
     def effects_with(self, tools: ToolRegistry) -> Effects:
-        """Its model, these tools, and its middleware around both."""
+        """The effects of its model and these tools, with its middleware around both."""
         ...
 
     def system(self, instructions: str | None) -> str:
-        """Its first message: the instructions, and the form of the answer where it is asked for in words."""
+        """The system message: the instructions, and how to answer if that is said in the prompt."""
         ...
 
 
@@ -101,17 +101,17 @@ class CurrentAgent(Effects):
     )
 
     _run: RunState[Any]
-    _first: Settings[Any]  # whose time and limits are those of the whole run
+    _first: Settings[Any]  # of the agent that opened the run, whose clock and limits hold for the whole run
     _base: Settings[Any]
     _live: Effects
 
     def __init__(self, opener: TeamMember, team: Mapping[str, Actor], runtime: TeamMember) -> None:
-        self._opener = opener  # with the model of this run, or with stand-ins for tools
+        self._opener = opener  # perhaps a copy with another model or with stand-ins for tools
         self._team = team
         self._runtime = runtime  # of the agent that acts now
-        self._reported: tuple[ToolSpec, ...] = ()  # the tools that the log has last
-        self._tools: dict[str, ToolRegistry] = {}  # beside the agent's own
-        self._made: dict[int, tuple[Any, str, ToolRegistry]] = {}  # what dynamic tools gave last, compiled
+        self._reported: tuple[ToolSpec, ...] = ()  # the tools that were last reported by an event
+        self._tools: dict[str, ToolRegistry] = {}  # in addition to the agent's own
+        self._made: dict[int, tuple[Any, str, ToolRegistry]] = {}  # the last dynamic tools, compiled
 
     @override
     def attach(self, run: RunState[Any]) -> None:
@@ -133,12 +133,12 @@ class CurrentAgent(Effects):
 
     @property
     def has_parts(self) -> bool:
-        """Whether somebody whom the run may be handed to has middleware around its part of it."""
+        """Whether an agent that the run may be handed off to has middleware around its part of the run."""
         return any(agent.runtime.run_middleware for agent in self._team.values())
 
     @property
     def part_middleware(self) -> Sequence[Middleware]:
-        """The middleware around the part of whoever acts now; that of the opener is around the whole."""
+        """The middleware around the current agent's part. That of the first agent is around the whole run."""
         runtime = self._runtime
         return () if runtime.identity is self._opener.identity else runtime.run_middleware
 
@@ -158,12 +158,12 @@ class CurrentAgent(Effects):
     # --- tools -------------------------------------------------------------------------------------
 
     async def offer(self, phase: AnyPhase, *, again: bool = False) -> None:
-        """Ask for the tools of the coming step, or `again` for those of a step that was begun before."""
+        """Offer the tools of the next step or, with `again`, those of a step that had begun before."""
         run, sources = self._run, self._base.registry.sources
         if not sources:
             return
         if not again and run.account.refusal(run.now(), free=run.tally.free) is not None:
-            return  # there will be no such step
+            return  # there will be no next step
         step = run.step if again else run.step + 1
         tools, made = self._discovered_tools(), dict[int, tuple[Any, str, ToolRegistry]]()
         dynamic = [source for source in sources if isinstance(source, DynamicTools)]
@@ -184,7 +184,7 @@ class CurrentAgent(Effects):
             self._reported = offered
             run.emitter.emit(ToolsOffered, step, offered)
             if not again:
-                run.check_stop()  # by a listener
+                run.check_stop()  # a listener may have stopped the run
 
     async def _ask_sources(self, sources: Sequence[DynamicTools], ctx: RunContext[Any]) -> list[Any]:
         items: list[Any] = []
@@ -194,9 +194,10 @@ class CurrentAgent(Effects):
         return items
 
     def _offer_at(self, step: int) -> JournalEntry[list[Any]]:
-        """The tools that functions return for a step, of which a recording has the specs alone.
+        """The journal entry for the tools that functions return for a step.
 
-        It also has the names of those that somebody else carries out; without tools, they are those before.
+        A recording has only their specs and the names of external tools. Without specs, the tools are those
+        of the previous step.
         """
         own = {spec.name for spec in self._base.judge.offered}
         own.update(self._discovered_tools())
@@ -210,7 +211,7 @@ class CurrentAgent(Effects):
         return JournalEntry("offer", step, _specs_of, read)
 
     def _discovered_tools(self) -> dict[str, ToolRegistry]:
-        """The tools that searches have found in this run, of those that are the present agent's to find."""
+        """The tools of the current agent that searches have found in this run."""
         searches = [source for source in self._base.registry.sources if isinstance(source, ToolSearch)]
         return {
             name: search.registry
@@ -231,7 +232,7 @@ class CurrentAgent(Effects):
         self._live.attach(run)
 
     def take(self, observed: Sequence[Observed]) -> None:
-        """Keep what the searches of a step have found: it is offered from the next one on."""
+        """Store the tools that the searches of a step have found; they are offered from the next step on."""
         tally = self._run.tally
         for source in self._base.registry.sources:
             if isinstance(source, ToolSearch):
@@ -241,7 +242,7 @@ class CurrentAgent(Effects):
                         tally.found += tuple(dict.fromkeys(new))
 
     def _context(self, phase: AnyPhase, step: int) -> RunContext[Any]:
-        """The run as it was when the step began: its reply has not come yet."""
+        """The context of the run at the start of the step, before its reply."""
         run, trail = self._run, phase.trail
         has_reply = isinstance(phase, Acting) and trail.length and phase.messages[-1].role is Role.ASSISTANT
         seen = LogView(trail.log.messages, trail.length - 1 if has_reply else trail.length)
@@ -250,7 +251,7 @@ class CurrentAgent(Effects):
     # --- handing over ------------------------------------------------------------------------------
 
     def keep_one_transfer(self, calls: Sequence[ToolCall], slots: list[Any]) -> None:
-        """A run is handed to one agent: of several such calls in a reply, the first is run."""
+        """Reject all handoffs in a reply but the first."""
         transfers, has_one = self._runtime.transfers, False
         for index, call in enumerate(calls):
             if call.name in transfers and not (isinstance(slots[index], Observed) and not slots[index].ok):
@@ -260,7 +261,7 @@ class CurrentAgent(Effects):
                 has_one = True
 
     def transfer_in(self, observed: Sequence[Observed]) -> Handoff | None:
-        """The handoff that the model has asked for, if it has."""
+        """The handoff that the model has called for; None without one."""
         transfers = self._runtime.transfers
         if not transfers:
             return None
@@ -268,7 +269,7 @@ class CurrentAgent(Effects):
         return next((transfer.handoff for transfer in named if transfer is not None), None)
 
     async def hand_over(self, phase: Observing[Any], handoff: Handoff) -> Thinking[Any]:
-        """Go on as another agent: the same run, with that one's instructions in the place of these."""
+        """Continue the run as another agent, with that agent's instructions."""
         run, info, agent = self._run, phase.info, handoff.agent
         source, target = run.name, self._staged(agent)
         shown, task_at = await self._messages_for(phase, handoff)
@@ -299,7 +300,7 @@ class CurrentAgent(Effects):
         before = phase.messages[: phase.info.first_new]
         spoken = [message for message in before if message.role is not Role.SYSTEM]
         task_at = len(spoken)
-        spoken += phase.trail.messages_since(len(before))  # none of them is an instruction
+        spoken += phase.trail.messages_since(len(before))  # these have no instructions
         if handoff.history is None:
             return spoken, task_at
         task = spoken[task_at]
@@ -326,9 +327,9 @@ class CurrentAgent(Effects):
 
 
 def _recorded_tool(spec: ToolSpec, *, external: bool) -> JsonTool:
-    """Stands for a tool that a function had returned for a step of a recording; it is not run.
+    """A stand-in, for a replay, for a tool that a function returned. It is not run.
 
-    Whether a call of it was approved by somebody is a question to the recording, as with every rule.
+    Its approval rule is answered from the recording, like all rules.
     """
     asks = False if external else _not_here
     return JsonTool(spec.name, spec.description, spec.parameters, _not_here, external=external, approval=asks)
@@ -344,22 +345,22 @@ def _specs_of(items: Sequence[Any]) -> JsonValue:
 
 
 def _compiled(item: Any) -> tuple[Any, str, ToolRegistry]:
-    """A tool with its registry; the item itself is kept, so that nothing else takes its place in memory."""
+    """A tool with its name and registry. The item is kept alive, so that its id stays its own."""
     registry = ToolSet.of([item]).build()
     return item, registry.names[0], registry
 
 
 def check_handoff(first: TeamMember, given: Any) -> Handoff:
-    """A handoff that the agent can have; what cannot be is a `ConfigError`."""
+    """The handoff, if the agent can have it; else raises a `ConfigError`."""
     handoff = as_handoff(given)
     agent = handoff.agent
     if agent.runtime.identity is first.identity:
-        raise ConfigError(f"the agent {first.name!r} cannot hand over to itself")
+        raise ConfigError(f"the agent {first.name!r} cannot hand off to itself")
     if agent.runtime.output_type != first.output_type:
         raise ConfigError(
-            f"the agent {first.name!r} answers with {_named(first.output_type)}, and {agent.name!r}, to whom "
-            f"it would hand over, with {_named(agent.runtime.output_type)}; all agents of a run have one "
-            f"output_type"
+            f"the agent {first.name!r} has the output_type {_named(first.output_type)}, and {agent.name!r}, "
+            f"which it would hand off to, has {_named(agent.runtime.output_type)}; all agents of a run need "
+            f"the same output_type"
         )
     return handoff
 
@@ -369,7 +370,7 @@ def _named(output_type: Any) -> str:
 
 
 def team_of(first: TeamMember) -> dict[str, Actor]:
-    """The agents that runs of this one may be handed to, in one or more steps, by their names."""
+    """The agents, by name, that runs of this one may be handed off to, directly or by other agents."""
     team: dict[str, Actor] = {}
     known: dict[str, object] = {first.name: first.identity}
     waiting = [*first.transfers.values()]
@@ -388,40 +389,40 @@ def team_of(first: TeamMember) -> dict[str, Actor]:
 
 
 def current_agent_of(first: TeamMember, info: RunInfo, account: Account) -> CurrentAgent:
-    """Who acts in a run, and with which tools: the agent that opens it, or that it was handed to before."""
+    """The current agent of a run: the one that opens it, or the one that it was handed off to before."""
     team = team_of(first)
     for agent in team.values():
         for model in (agent.runtime.model, *agent.runtime.settings.other_models):
-            account.price_of(model)  # a limited cost needs one
+            account.price_of(model)  # raises if the cost is limited and there is no price
     name = acting_in(first, info, team)
     return CurrentAgent(first, team, first if name == first.name else team[name].runtime)
 
 
 def check_deps(first: TeamMember, deps: Any, *, needed: bool) -> None:
-    """See that the deps of a run suit every agent that it may be handed to, before it begins."""
+    """Check, before a run begins, that its deps fit every agent that it may be handed off to."""
     for agent in team_of(first).values():
         try:
             agent.runtime.deps.check(deps, agent.name, needed=needed)
         except ConfigError as error:
-            raise ConfigError(f"{error}; a run of {first.name!r} may be handed to it") from None
+            raise ConfigError(f"{error}; a run of {first.name!r} may be handed off to it") from None
 
 
 def acting_in(first: TeamMember, info: RunInfo, team: Mapping[str, Actor] | None = None) -> str:
-    """Who acts in a run that this agent opens, or goes on with; one that is not known here is an error."""
+    """The name of the agent that acts in a run that this agent opens or resumes; raises if it is unknown."""
     name = info.agent if info.opened_by else first.name
     if name != first.name:
         team = team_of(first) if team is None else team
         if name not in team:
-            others = ", ".join(map(repr, team)) or "nobody"
+            others = ", ".join(map(repr, team)) or "no agent"
             raise ConfigError(
-                f"the run was handed to the agent {name!r}, which {first.name!r} does not know: it hands "
-                f"over to {others}; resume it with a program that has that agent"
+                f"the run was handed off to the agent {name!r}, which {first.name!r} does not know: it hands "
+                f"off to {others}; resume the run with a program that has that agent"
             )
     return name
 
 
 def refusal_in(first: TeamMember, call: ToolCall) -> Exception | None:
-    """Why no agent of the team could run a call with these arguments; None where one could, or might."""
+    """Why no agent of the team can run a call with these arguments; None if one can, or may be able to."""
     registries = [first.registry, *(agent.runtime.registry for agent in team_of(first).values())]
     sources = [source for registry in registries for source in registry.sources]
     registries += [source.registry for source in sources if isinstance(source, ToolSearch)]

@@ -1,4 +1,4 @@
-"""Handoffs: the agents that a run may be handed to, and the tool with which the model does it."""
+"""`Handoff`: an agent that a run may be handed off to, and the tool that the model calls for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ History: TypeAlias = Callable[[Sequence[Message]], Iterable[Message] | Awaitable
 
 
 class Actor(Protocol):
-    """An agent, as far as a run that is handed to it needs it."""
+    """The part of an agent that handoffs need."""
 
     name: str
     description: str
@@ -36,25 +36,25 @@ class Actor(Protocol):
 
     @property
     def fixed_instructions(self) -> str | None:
-        """Its instructions, where they are a text and not a function."""
+        """The instructions if they are text; None if they are a function."""
         ...
 
     async def prompt(self, task: str, ctx: RunContext[Any] | None = None) -> str | None:
-        """The instructions that it acts with."""
+        """The instructions for a run of the task."""
         ...
 
     async def advise(self, task: str, run_id: str) -> Advice:
-        """Advice from earlier runs of its own, for a run of this id."""
+        """Advice from earlier runs of this agent, for the run with this id."""
         ...
 
 
 class Handoff(Value):
     """An agent that a run may be handed off to: `Agent(..., handoffs=[Handoff(billing, description="...")])`.
 
-    `description` tells the model when to; by default it is the agent's own. `history` is a function of the
-    messages so far (without instructions, and with the call that hands over) that returns those which the
-    other agent receives; by default that is all. It is called again in a
-    replay, and should go by its argument.
+    `description` tells the model when to hand off; by default it is the description of the agent. `history`
+    is a function of the messages so far (without instructions, and with the call of the handoff) that returns
+    the messages for the other agent; by default it gets all of them. The function is called again in a
+    replay, and should depend on its argument alone.
     """
 
     agent: Actor
@@ -62,7 +62,7 @@ class Handoff(Value):
     history: History | None = None
 
     async def messages_for(self, messages: Sequence[Message]) -> list[Message]:
-        """The messages that the other agent receives, of all that there are, by the `history` function."""
+        """The messages for the other agent, chosen by the `history` function."""
         choose: Any = self.history
         name = self.agent.name
         try:
@@ -76,7 +76,7 @@ class Handoff(Value):
 
 
 class Transfer(JsonTool):
-    """The tool of one handoff. The loop hands the run over when the other calls of the reply are done."""
+    """The tool of one handoff. The loop hands the run off after the other calls of the reply."""
 
     def __init__(self, handoff: Handoff) -> None:
         agent = handoff.agent
@@ -96,11 +96,11 @@ class Transfer(JsonTool):
 
 
 def as_handoff(given: Any) -> Handoff:
-    """A handoff, or an agent, as a handoff."""
+    """An agent, or a handoff, as a handoff."""
     made = given if isinstance(given, Handoff) else Handoff(given)
     agent: Any = made.agent
     if not (hasattr(agent, "runtime") and hasattr(agent, "prompt") and isinstance(agent.name, str)):
-        raise ConfigError(f"handoffs: {agent!r:.80} is no agent; pass an Agent, or Handoff(agent, ...)")
+        raise ConfigError(f"handoffs: {agent!r:.80} is not an agent; pass an Agent, or Handoff(agent, ...)")
     history: Any = made.history
     if not (history is None or callable(history)):
         raise ConfigError(f"Handoff(history={history!r:.80}): pass a function of the messages")

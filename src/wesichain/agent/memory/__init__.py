@@ -1,3 +1,3 @@
-"""Memory: the messages before a run, made to fit into a request, and kept for the next one."""
+"""Memory: the history of a run, and the conversations that keep it between runs."""
 
 __all__: list[str] = []

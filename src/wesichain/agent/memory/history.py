@@ -1,4 +1,4 @@
-"""Histories: messages that come in from outside, made fit to be shown to a model."""
+"""Histories: the messages that a caller passes to a run, made valid for a model."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from wesichain.errors import ConfigError
 def opening(
     instructions: str | None, advice: Advice | None, form: str, history: Sequence[Message]
 ) -> list[Message]:
-    """The messages before the task: the instructions, with advice and the answer's form, and a history.
+    """The messages before the task: instructions, with advice and the form of the answer, and the history.
 
-    Instructions are the agent's, not the history's: where it has its own, those of others go.
+    If there are instructions, system messages of the history are dropped.
     """
     text = instructions if advice is None else advice.under(instructions)
     if form:
@@ -38,10 +38,10 @@ def opening(
 
 
 def clean_history(history: Iterable[Message]) -> list[Message]:
-    """The history without what would confuse a provider or forge a past.
+    """The history in a form that providers accept.
 
-    The results of a message's calls come right after it. Calls without such a result, and results
-    without such a call, are dropped.
+    The results of a message's calls come right after it. Calls without a result, and results without a call,
+    are dropped.
     """
     messages = deque(_checked(history))
     kept: list[Message] = []
@@ -49,7 +49,7 @@ def clean_history(history: Iterable[Message]) -> list[Message]:
         message = messages.popleft()
         if message.role is Role.TOOL:
             continue  # no call is waiting for it
-        asked = {call.id: call for call in reversed(message.tool_calls)}  # of two with one id, the first
+        asked = {call.id: call for call in reversed(message.tool_calls)}  # the first of two with the same id
         results: dict[str, Message] = {}
         while asked and messages and messages[0].role is Role.TOOL:
             result = messages.popleft()
@@ -76,7 +76,7 @@ def _checked(history: Iterable[Any]) -> Iterator[Message]:
 
 
 def is_over(steps: Sequence[ReActStep]) -> bool:
-    """Whether a scratchpad is that of a run that has ended: then the next run starts anew."""
+    """Whether the run of a scratchpad has ended, so that the state begins another run."""
     return bool(steps) and isinstance(steps[-1], FinalAnswer | ErrorStep)
 
 
@@ -115,7 +115,7 @@ def messages_of(steps: Iterable[ReActStep]) -> list[Message]:
 
 
 def question_of(state: object) -> tuple[str, Sequence[ReActStep], int]:
-    """The question of a state, with the scratchpad and the model calls that it has counted."""
+    """The task of a state, its scratchpad, and the number of model calls that it has counted."""
     from wesichain.core.internal import read_state  # loaded with the first state
 
     read = read_state(state)

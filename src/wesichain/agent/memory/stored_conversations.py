@@ -1,4 +1,4 @@
-"""Conversations that outlive the process: a log a conversation, an entry a turn, in a file or a database."""
+"""Stores of conversations in a SQLite file or a Postgres database: a log for each, an entry for each turn."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from wesichain.store import Entry, Layout, Logs, TableSchema
 
 from .stores import Conversations, Turn, has_system, turn_number, turn_of_text, turn_to_text
 
-if TYPE_CHECKING:  # loaded by whoever keeps a file or has a Postgres: an agent alone does not need them
+if TYPE_CHECKING:  # loaded with the first store: an agent without one does not need them
     from wesichain.store.postgres import PostgresLogs
     from wesichain.store.sqlite import SqliteLogs
 
-_KEPT = "system"  # the owner of turns that every window keeps
+_KEPT = "system"  # the owner of turns that are always kept
 
 
 class _ConflictError(ConversationError):
@@ -28,7 +28,7 @@ class _ConflictError(ConversationError):
 
 
 class LogConversations(Conversations):
-    """Conversations in any store of logs. The `base` of an entry is the `turn_number` of one with a key."""
+    """Stores conversations in a store of logs. `base` of an entry is the `turn_number` of a turn with a key."""
 
     keeps_keys = True
 
@@ -75,7 +75,7 @@ class LogConversations(Conversations):
 
 # --- in a file ---------------------------------------------------------------------------------------
 
-APPLICATION_ID = 0x57534354  # says that the file is ours: "WSCT"
+APPLICATION_ID = 0x57534354  # "WSCT", which marks the file as a Wesichain store
 SQLITE_MIGRATIONS = (
     """
     CREATE TABLE conversations (
@@ -115,10 +115,10 @@ SQLITE_VERSION = len(SQLITE_MIGRATIONS)
 
 
 class SqliteConversations(LogConversations):
-    """Keeps conversations in a SQLite file in WAL mode, readable by its owner alone.
+    """Stores conversations in a SQLite file in WAL mode, which only its owner can read.
 
-    A turn that was kept survives the death of the process, and a power cut. All work is done in one thread
-    of the store's own; any number of event loops and processes may share the file.
+    A stored turn survives a crash of the process and a power cut. The store uses one thread of its own; any
+    number of event loops and processes may share the file.
     """
 
     _logs: SqliteLogs
@@ -141,7 +141,7 @@ class SqliteConversations(LogConversations):
 
 # --- in a database -----------------------------------------------------------------------------------
 
-# An id may be any text, of any length: it is kept as bytes, and found by its hash.
+# An id may be any text of any length: it is stored as bytes, and indexed by its hash.
 POSTGRES_MIGRATIONS = (
     """
     CREATE TABLE wesichain_conversations (
@@ -180,10 +180,10 @@ POSTGRES_VERSION = len(POSTGRES_MIGRATIONS)
 
 
 class PostgresConversations(LogConversations):
-    """Keeps conversations in the tables `wesichain_conversations` and `wesichain_turns` of a database.
+    """Stores conversations in the tables `wesichain_conversations` and `wesichain_turns` of a database.
 
-    A few connections, each in a thread of its own, opened when they are first needed, and again after they
-    were lost: any number of event loops may use it, in one thread of a web server or in many.
+    It uses a few connections, each in its own thread, which are opened on first use and again after a loss.
+    Any number of event loops, in any threads, may share the store.
     """
 
     _logs: PostgresLogs

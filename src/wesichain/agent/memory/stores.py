@@ -1,4 +1,4 @@
-"""Conversations: memory across runs, of what was asked and what was answered, alone or in a store of many."""
+"""Conversations: the tasks and answers of earlier runs, as one object or in a store of many."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from wesichain.errors import CodecError, ConfigError, ConversationError
 
 @runtime_checkable
 class RunMemory(Protocol):
-    """A memory that a run reads before it begins, and extends with its turn when it has completed."""
+    """Memory that a run reads before it begins, and extends with its turn when it has completed."""
 
     async def read(self) -> Sequence[Message]:
-        """The messages that the next run sees, the oldest first."""
+        """The messages for the next run, the oldest first."""
         ...
 
     async def extend(self, *messages: Message) -> None:
@@ -31,10 +31,10 @@ class RunMemory(Protocol):
 
 
 class Conversation:
-    """The user's and the final assistant's messages of earlier runs; the reasoning is not kept.
+    """The user's messages and the final answers of earlier runs, without the steps between them.
 
-    With `max_tokens`, a run sees the newest messages that fit. System messages always stay, and a
-    call is never parted from its result.
+    With `max_tokens`, a run gets the newest messages that fit. System messages are always kept, and a call
+    and its result are kept together.
     """
 
     keeps_keys = True
@@ -48,7 +48,7 @@ class Conversation:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Everything remembered, whether it fits the window or not."""
+        """All messages, whether they fit `max_tokens` or not."""
         return tuple(self._messages)
 
     def add(self, *messages: Message) -> None:
@@ -59,11 +59,11 @@ class Conversation:
         self._added.clear()
 
     def window(self) -> tuple[Message, ...]:
-        """The messages that the next run sees."""
+        """The messages for the next run."""
         return self._window.fit(self._messages)
 
     async def read(self) -> Sequence[Message]:
-        """The window, for a run."""
+        """The messages for the next run."""
         return self.window()
 
     async def extend(self, *messages: Message) -> None:
@@ -81,9 +81,9 @@ class Conversation:
 
 
 class HistoryWindow(Value):
-    """How much of a conversation a run sees; None is all of it.
+    """The part of a conversation that fits into `max_tokens`; None is no limit.
 
-    System messages always stay, and a call is never parted from its result.
+    System messages are always kept, and a call and its result are kept together.
     """
 
     max_tokens: int | None
@@ -95,7 +95,7 @@ class HistoryWindow(Value):
             raise ConfigError(f"max_tokens={given!r}: use 0 or more, or None for no limit")
 
     def fit(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """The newest messages that fit; nothing older slips in behind one that did not."""
+        """The newest messages that fit, up to the first that does not."""
         if self.max_tokens is None:
             return tuple(messages)
         units = _units(messages)
@@ -138,9 +138,9 @@ _PAGE = 32  # turns that a window is first sought in; then four times as many, a
 
 
 class Conversations(ABC):
-    """Keeps conversations, each under an id, as turns: the messages that one run added.
+    """A store of conversations by id. A conversation is a list of turns, the messages that one run added.
 
-    A turn is kept in whole or not at all. Turns have one order, which is the same for every reader.
+    A turn is stored as a whole or not at all. All readers see the turns in the same order.
     """
 
     keeps_keys = False  # whether `append_once` knows the keys of stored turns
@@ -152,12 +152,12 @@ class Conversations(ABC):
         *,
         count_tokens: Callable[[str], int] = estimate_tokens,
     ) -> StoredConversation:
-        """The conversation of that id, new or known. Nothing is read or written yet."""
+        """The conversation with this id, which may be new. Nothing is read or written yet."""
         return StoredConversation(self, id, HistoryWindow(max_tokens, count_tokens))
 
     @abstractmethod
     async def append(self, id: str, turn: Turn) -> None:
-        """Add a turn to a conversation, which begins with its first one."""
+        """Add a turn to a conversation; the first turn creates it."""
 
     async def append_once(self, id: str, turn: Turn, *, key: str) -> bool:  # noqa: ARG002  # no keys are kept
         """Add a turn, unless the same turn was added with this key before; return whether it was added.
@@ -169,22 +169,22 @@ class Conversations(ABC):
 
     @abstractmethod
     async def read(self, id: str, *, newest: int | None = None) -> Sequence[Turn]:
-        """The turns of a conversation, the oldest first, of an unknown one none.
+        """The turns of a conversation, the oldest first; empty if it is unknown.
 
-        With `newest`, so many of the newest, and every older one that has a system message.
+        With `newest`, only this number of the newest turns, and all older turns that have a system message.
         """
 
     @abstractmethod
     async def list(self) -> builtins.list[str]:
-        """The ids of all conversations, the one that was extended last first."""
+        """The ids of all conversations, the most recently extended first."""
 
     @abstractmethod
     async def delete(self, id: str) -> None:
-        """Forget a conversation; one that is not known is none."""
+        """Delete a conversation, if it exists."""
 
 
 class StoredConversation:
-    """One conversation of a store. A run reads and extends it; others may do the same at the same time."""
+    """One conversation of a store. Concurrent runs may read and extend it."""
 
     def __init__(self, store: Conversations, id: str, window: HistoryWindow) -> None:
         self.id = _checked_id(id)
@@ -193,20 +193,20 @@ class StoredConversation:
         self._window = window
 
     async def read(self) -> Sequence[Message]:
-        """The messages that the next run sees: all of them, or the newest that fit `max_tokens`."""
+        """The messages for the next run: all of them, or the newest that fit `max_tokens`."""
         window = self._window
         newest = None if window.max_tokens is None else _PAGE
         while True:
             turns = await self._store.read(self.id, newest=newest)
             messages = [message for turn in turns for message in turn]
             fitting = window.fit(messages)
-            # The oldest are the first to go: once one did not fit, those that were not read would not either.
+            # Older messages are dropped first: if one did not fit, those that were not read do not either.
             if newest is None or len(turns) < newest or len(fitting) < len(messages):
                 return fitting
             newest *= 4
 
     async def extend(self, *messages: Message) -> None:
-        """Add messages as one turn: all of them or none, and no other run's between them."""
+        """Add messages as one turn: all of them or none, and none of another run between them."""
         self._check(messages)
         if messages:
             await self._store.append(self.id, messages)
@@ -224,7 +224,7 @@ class StoredConversation:
             given: Any = message
             if not isinstance(given, Message):
                 raise ConfigError(
-                    f"conversation {self.id!r}: {given!r} is no message; use Message(Role.USER, ...)"
+                    f"conversation {self.id!r}: {given!r} is not a Message; use Message(Role.USER, ...)"
                 )
 
 
@@ -239,12 +239,12 @@ def _checked_id(id: Any) -> str:
 
 
 class MemoryConversations(Conversations):
-    """Keeps conversations as long as the process lives; any number of threads and event loops share it."""
+    """Stores conversations in the memory of the process, for any number of threads and event loops."""
 
     keeps_keys = True
 
     def __init__(self) -> None:
-        self._turns: dict[str, list[Turn]] = {}  # the one that was extended last is last
+        self._turns: dict[str, list[Turn]] = {}  # the most recently extended conversation is last
         self._added: set[tuple[str, int]] = set()  # conversations, and turns added with a key
         self._lock = threading.RLock()
 
@@ -286,11 +286,11 @@ class MemoryConversations(Conversations):
             self._added = {added for added in self._added if added[0] != id}
 
 
-# --- turns as text, for stores that keep them outside -----------------------------------------------
+# --- turns as text, for files and databases ---------------------------------------------------------
 
 
 def has_system(turn: Turn) -> bool:
-    """Whether the turn has a message that every window keeps."""
+    """Whether the turn has a system message, which is always kept."""
     return any(message.role is Role.SYSTEM for message in turn)
 
 
@@ -301,7 +301,7 @@ def turn_number(turn: Turn, key: str) -> int:
 
 
 def turn_to_text(turn: Turn, *, id: str) -> str:
-    """The turn as a store keeps it."""
+    """Write a turn as text."""
     try:
         return to_json(turn)
     except CodecError as error:
@@ -309,7 +309,7 @@ def turn_to_text(turn: Turn, *, id: str) -> str:
 
 
 def turn_of_text(text: str, *, id: str) -> Turn:
-    """The turn that a store kept; an error that names the conversation if it is none."""
+    """Read a turn from text; an error names the conversation."""
     try:
         return from_json(tuple[Message, ...], text)
     except CodecError as error:

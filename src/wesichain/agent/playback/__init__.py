@@ -1,3 +1,3 @@
-"""Playback: a recording answers the loop in place of model and tools."""
+"""Replay of recorded runs: a recording takes the place of the model and the tools."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""A cursor in a recording: how far the program that follows it has come, in each of its runs and calls."""
+"""A cursor in a recording: the position of the replayed program in each of its runs and calls."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _VOLATILE = (
     *("node", "task_id"),  # the place of a run in a graph, which a replay of the run alone does not have
 )
 
-_UNTOLD_BEFORE: dict[type[Event], tuple[str, ...]] = {
+_NEW_FIELDS: dict[type[Event], tuple[str, ...]] = {
     RunStarted: ("agent", "own_id"),
     ToolDispatched: ("resumed",),
 }
@@ -53,7 +53,7 @@ _MORE_STEPS = "the recording ends before this step; the program now takes more s
 
 
 class EventComparison:
-    """Compares events, redacted as a recording has them."""
+    """Compares events after redaction, as in a recording."""
 
     def __init__(self, *, is_resumed: bool) -> None:
         from wesichain.trace import Redactor  # loaded with the first replay
@@ -62,11 +62,11 @@ class EventComparison:
         self._is_resumed = is_resumed
 
     def plain(self, value: object) -> Any:
-        """A value as it stands in a recording: plain and redacted."""
+        """A value as plain data, redacted as in a recording."""
         return self.redactor.value(to_plain(value))
 
     def difference(self, expected: Event | None, event: Event) -> ReplayMismatchError | None:
-        """How an event differs from the one that was recorded, if it does; None is recorded of a surplus."""
+        """The error for an event that differs from the recorded one (None if there is no more); else None."""
         step = event.step_id
         if expected is None:
             if isinstance(event, ToolDispatched):
@@ -76,7 +76,7 @@ class EventComparison:
         if type(event) is type(expected) and _is_same(expected, event):
             return None
         old, new = self._comparable(expected), self._comparable(event)
-        for name in _UNTOLD_BEFORE.get(type(event), ()):
+        for name in _NEW_FIELDS.get(type(event), ()):
             if name not in old:  # version 0.1 did not record it
                 new.pop(name, None)
         if old == new:
@@ -114,17 +114,17 @@ class EventComparison:
         return mismatch(message, step, old, new)
 
     def _comparable(self, event: Event) -> dict[str, Any]:
-        """The parts of an event that are the same whenever it is emitted."""
+        """The parts of an event that are the same in every replay."""
         plain: dict[str, Any] = self.plain(event)
         for message in plain.get("messages", ()):
             message.pop("is_error", None)  # version 0.1 did not record it
         if plain.get("decision") == "limit":
-            plain["decision"] = "fail"  # as version 0.2 had it
+            plain["decision"] = "fail"  # as in version 0.2
         return {name: value for name, value in plain.items() if name not in _VOLATILE}
 
 
 def _is_same(expected: Event, event: Event) -> bool:
-    """Whether two events are the same as they stand; where they are not, one of them may just be redacted."""
+    """Whether two events are equal without redaction, which is quick to find out."""
     names = (field.name for field in fields(expected) if field.name not in _VOLATILE)
     return all(getattr(expected, name) == getattr(event, name) for name in names)
 
@@ -136,37 +136,38 @@ def mismatch(message: str, step: int, expected: Any = None, actual: Any = None) 
 ENDS = (RunCompleted, RunFailed, RunInterrupted)
 _ANSWERS = (ModelResponded, ContextReduced, ToolCompleted, StepFailed)  # of models and tools
 _OF_CALLS = (ToolDispatched, ToolProgress, ToolCompleted, StepFailed)
-_TIMES = ("seq", "at", "duration_ms", "seconds", "cause", "node", "task_id")  # what a replay cannot know
+_TIMES = ("seq", "at", "duration_ms", "seconds", "cause", "node", "task_id")  # taken from the recording
 _SPENDING = (StepStarted, ToolDispatched)
-_PATIENCE = 2_000  # turns of the event loop in which nothing happens
+_PATIENCE = 2_000  # rounds of the event loop without an event, after which a replay is stuck
 
 
 class RecordingCursor(EventSink):
-    """One part of a recording, and how far the program that follows it has come.
+    """One part of a recording, and the position of the replayed program in it.
 
-    Runs side by side are several strands in one log: each strand (a run, a call of it) has its order,
-    and answers are returned in the order in which they came.
+    Concurrent runs are several strands in one log: each strand (a run, or a call of it) is in order, and
+    replies and results are returned in the order in which they arrived.
     """
 
     def __init__(self, events: Sequence[Event], from_step: int | None, *, before: float = 0.0) -> None:
-        """`before`: the seconds that the run had been at work when it was interrupted."""
+        """`before`: the seconds that the run had spent when it was interrupted."""
         self.events = [*events]
         self.elapsed = 0.0
         start = self.events[0]
         self.compare = EventComparison(is_resumed=isinstance(start, RunStarted) and start.resumed)
         self._before = before
         self._from_step = from_step
-        self.is_whole = from_step is None  # nothing of it goes live
+        self.is_whole = from_step is None  # whether all of it is replayed
         self._is_live = False
         self.matched = [False] * len(self.events)
-        self._order: list[int] = []  # the places in the recording of the events that were emitted again
+        self._order: list[int] = []  # the indexes of the recorded events that were emitted again
+        self._unsent: list[int] = []  # the indexes of cuts that the program does not make again
         self.first_unmatched = 0
         self._first_unanswered = 0  # the first answer that was not returned yet
         self._strands: dict[tuple[str, str], deque[int]] = {}
         self._mismatch: ReplayMismatchError | None = None
-        self.calls: dict[tuple[str, str], list[int]] = {}  # where calls were dispatched
-        self._tokens: dict[str, CancellationToken] = {}  # of runs that were stopped from outside
-        self._stops: dict[int, str] = {}  # behind which event that was
+        self.calls: dict[tuple[str, str], list[int]] = {}  # the indexes at which calls were dispatched
+        self._tokens: dict[str, CancellationToken] = {}  # by scope, of runs that were stopped from outside
+        self._stops: dict[int, str] = {}  # by the index of the last event before the stop
         last: dict[str, int] = {}
         for index, event in enumerate(self.events):
             self._strands.setdefault(_strand(event), deque()).append(index)
@@ -194,31 +195,39 @@ class RecordingCursor(EventSink):
         return self._is_live
 
     def _is_past(self, scope: str, step_id: int) -> bool:
-        """Whether the run is its own from this step on."""
+        """Whether the run is live from this step on."""
         return self._from_step is not None and not scope and step_id >= self._from_step
 
     # --- following -----------------------------------------------------------------------------------
 
     @override
     def emit(self, event: Event) -> None:
-        """Compare an event of the program with the next one in its strand."""
+        """Compare an event of the program with the next recorded one of its strand."""
         if self._is_live or self._mismatch is not None:
             return
         strand = self._strands.get(_strand(event))
         index = strand.popleft() if strand else None
         expected = None if index is None else self.events[index]
+        while strand and index is not None and _is_unsent_cut(expected, event):
+            self._unsent.append(index)
+            self._match(index)
+            index = strand.popleft()
+            expected = self.events[index]
         if not self._is_past(event.scope, event.step_id):
             self._mismatch = self.compare.difference(expected, event)
         if index is None or type(expected) is not type(event):
-            self.goes_live(event.scope, event.step_id)  # from here on the program has its own events
+            self.goes_live(event.scope, event.step_id)  # the program may have other events from here on
             return
-        self.matched[index] = True
         self._order.append(index)
-        while self.first_unmatched < len(self.events) and self.matched[self.first_unmatched]:
-            self.first_unmatched += 1
+        self._match(index)
         scope = self._stops.get(index)
         if scope is not None:
             self._tokens[scope].cancel(self._reason(scope, index))
+
+    def _match(self, index: int) -> None:
+        self.matched[index] = True
+        while self.first_unmatched < len(self.events) and self.matched[self.first_unmatched]:
+            self.first_unmatched += 1
 
     def _reason(self, scope: str, index: int) -> str:
         return next(
@@ -228,22 +237,24 @@ class RecordingCursor(EventSink):
         )
 
     def arranged(self, events: Sequence[Event]) -> list[Event]:
-        """The program's events, in the order of the recording and with its times; the rest as it came."""
+        """The program's events, in the order and with the times of the recording; live events follow."""
         made = list(zip(self._order, events, strict=False))
         arranged: list[Event] = []
         for index, event in sorted(made, key=lambda one: one[0]):
             recorded: Any = self.events[index]
             times = {name: getattr(recorded, name) for name in _TIMES if hasattr(recorded, name)}
             arranged.append(replace(event, **times))
+        for index in sorted(self._unsent):
+            arranged.insert(index, self.events[index])
         return [*arranged, *events[len(made) :]]
 
     def check(self) -> None:
-        """Refuse to go on behind a difference."""
+        """Raise the first difference, if there is one."""
         if self._mismatch is not None:
             raise self._mismatch
 
     def check_end(self) -> None:
-        """The program has come to its end: so has the recording, and all was the same."""
+        """Check, at the end of the program, that the recording ends too and that there was no difference."""
         self.check()
         if self._is_live or self._from_step is not None or self.first_unmatched >= len(self.events):
             return
@@ -254,19 +265,16 @@ class RecordingCursor(EventSink):
             )
 
     async def turn(self, index: int) -> None:
-        """Wait for the turn of an answer: until those before it were returned.
-
-        Events of its own run that are before it come first, too.
-        """
+        """Wait until an answer may be returned: after the answers, and the events of its run, before it."""
         scope = self.events[index].scope
         await self._until(lambda: self._is_next(index, scope))
 
     async def until_cancelled(self) -> None:
-        """Wait to be cancelled; where nothing happens any more, the program differs from its recording."""
+        """Wait to be cancelled. If nothing happens any more, the program differs from the recording."""
         await self._until(lambda: False)
 
     async def _until(self, is_so: Callable[[], bool]) -> None:
-        """Let the rest of the program go on until something is so, or nothing happens any more."""
+        """Let the rest of the program run until a condition holds; raise if nothing happens any more."""
         idle, seen = 0, len(self._order)
         while self._mismatch is None and not is_so():
             await asyncio.sleep(0)
@@ -282,10 +290,10 @@ class RecordingCursor(EventSink):
         self.check()
 
     async def dispatch_turn(self, scope: str, call_id: str) -> None:
-        """Wait until the calls that began before this one, of the same run, have begun again.
+        """Wait until the calls of the same run that began before this one have begun again.
 
-        A call that does not begin (again) comes behind all others of its step, where a limit refused it or a
-        sibling had met one; in a run that was stopped, it waits for the stop.
+        A call that is not in the recording, because of a limit that it or another call met, waits for all
+        others of its step. In a run that was stopped, it waits for the stop.
         """
         starts = self.calls.get((scope, call_id))
         if self._is_live:
@@ -303,9 +311,9 @@ class RecordingCursor(EventSink):
             await self._until(lambda: not self._unmatched(awaited))
 
     async def step_turn(self, scope: str) -> None:
-        """Wait until all that had been spent before the next step of this run is spent again.
+        """Wait until everything that was spent before the next step of this run is spent again.
 
-        Runs side by side draw on the same budgets: which of them is refused is a matter of their order.
+        Concurrent runs share budgets: which of them is refused depends on their order.
         """
         following = next((index for index, _ in self._in(scope) if not self.matched[index]), None)
         if following is not None and not self._is_live:
@@ -339,13 +347,25 @@ class RecordingCursor(EventSink):
         return self.events[min(self.first_unmatched, len(self.events) - 1)].at
 
     def monotonic(self) -> float:
-        """The time spent waiting for the world; at the end of the run, what it had come to then."""
+        """The time spent on model calls and tools; at the end of the run, the recorded seconds."""
         following = self.events[self.first_unmatched] if self.first_unmatched < len(self.events) else None
         is_end = isinstance(following, ENDS) and not following.scope
         if isinstance(following, ENDS) and is_end and (following.seconds or not is_out_of_budget(following)):
             return following.seconds - self._before
-        passed = 0.0 if following is None else following.at - self.events[0].at  # if no clock was set back
+        passed = 0.0 if following is None else following.at - self.events[0].at  # 0 if a clock was set back
         return max(self.elapsed, passed)
+
+
+def _is_unsent_cut(expected: Event | None, event: Event) -> bool:
+    """Whether a recorded event is a cut for a request that was never sent, before the end of its run.
+
+    Version 0.2 let the views cut once more after the run's time had ended during a request for a summary.
+    """
+    if not isinstance(expected, ContextReduced) or expected.usage.total_tokens or expected.trouble:
+        return False
+    if isinstance(event, RunCompleted):
+        return event.stopped_by == "seconds"
+    return isinstance(event, RunFailed) and event.error == "BudgetExceededError"
 
 
 def _strand(event: Event) -> tuple[str, str]:
@@ -355,7 +375,7 @@ def _strand(event: Event) -> tuple[str, str]:
 
 
 def is_out_of_budget(event: Event) -> bool:
-    """In a recording of the first version, which did not record how long a run had been at work."""
+    """Whether a run of version 0.1 was out of time, since that version did not record `seconds`."""
     return (
         isinstance(event, RunFailed) and event.error == "BudgetExceededError" and "seconds" in event.message
     )

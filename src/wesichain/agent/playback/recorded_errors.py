@@ -1,4 +1,4 @@
-"""Values made again from a record: errors of the class that was recorded, and the spending of events."""
+"""Values restored from a recording: errors with their classes, and the spending of events."""
 
 from __future__ import annotations
 
@@ -43,27 +43,27 @@ _UNASKED = "the model could not be asked: "
 
 
 def revived_error(kind: str, message: str, *, retryable: bool = False) -> Exception:
-    """An exception of the class that was recorded, as far as it is known here, with the same text."""
+    """An exception with the recorded class, if this program knows it, and the recorded text."""
     known = getattr(errors, kind, None) or getattr(builtins, kind, None)
     base = known if isinstance(known, type) and issubclass(known, Exception) else Exception
     error = cast("Exception", type(kind, (base,), {"__str__": _text_of})(message))
     if isinstance(error, LlmError):
-        error.retryable = retryable  # policies go by it
+        error.retryable = retryable  # read by policies
     return error
 
 
 def _text_of(error: Exception) -> str:
-    return str(error.args[0])  # as it was: KeyError and its like would put quotes around it
+    return str(error.args[0])  # KeyError would put quotes around it
 
 
 class RaisedError(Value, omit_defaults=True):
-    """An error, as far as it is recorded: the name of its class is compared with known ones, never loaded."""
+    """The recorded fields of an error. Its class is looked up by name, and nothing is imported for it."""
 
     error: str
     message: str
     retryable: bool = False
     retry_after: float | None = None
-    cause: str = ""  # the class of what a tool itself raised
+    cause: str = ""  # the class of the exception that a tool itself raised
 
     @classmethod
     def of(cls, error: BaseException) -> RaisedError:
@@ -77,7 +77,7 @@ class RaisedError(Value, omit_defaults=True):
         )
 
     def revived(self) -> Exception:
-        """The error of a model call, or of a function of the user's."""
+        """The error of a model call, or of a user's function."""
         error = revived_error(self.error, self.message, retryable=self.retryable)
         if isinstance(error, LlmError):
             error.retry_after = self.retry_after
@@ -86,7 +86,7 @@ class RaisedError(Value, omit_defaults=True):
     def revived_for(
         self, call: ToolCall, *, otherwise: type[ToolDispatchError] = ToolExecutionError
     ) -> ToolDispatchError:
-        """The error of a tool call; `otherwise` where its class is no such error."""
+        """The error of a tool call; of the class `otherwise` if the recorded one is not such an error."""
         known = getattr(errors, self.error, otherwise)
         is_one = isinstance(known, type) and issubclass(known, ToolDispatchError)
         error = (known if is_one else otherwise)(self.message)
@@ -96,9 +96,9 @@ class RaisedError(Value, omit_defaults=True):
 
 
 def _revived_cause(name: str, message: str) -> Exception | None:
-    """The exception that a tool raised, of the class that a log names, where this program has it loaded.
+    """The exception that a tool raised, for policies, if this program has its class loaded.
 
-    Policies go by it. Nothing is imported, and nobody's constructor is called.
+    Nothing is imported, and no constructor is called.
     """
     module, _, path = name.rpartition(":")
     found: object = sys.modules.get(module or "builtins")
@@ -106,7 +106,7 @@ def _revived_cause(name: str, message: str) -> Exception | None:
         found = getattr(found, part, None)
     if not (isinstance(found, type) and issubclass(found, Exception)):
         return None
-    if issubclass(found, ExceptionGroup):  # a group is made with its errors, of which a log has none
+    if issubclass(found, ExceptionGroup):  # a group needs errors, which are not recorded
         return ExceptionGroup.__new__(
             cast("type[ExceptionGroup[Exception]]", found), message, [Exception(message)]
         )
@@ -116,7 +116,7 @@ def _revived_cause(name: str, message: str) -> Exception | None:
 
 
 def refunded_places(events: Iterable[tuple[int, Event]]) -> set[int]:
-    """The places of what spent nothing: steps cut off before the model had answered, calls not begun."""
+    """The indexes of events that spent nothing: steps cut off before a reply, and calls not begun."""
     back: set[int] = set()
     asked: dict[str, int] = {}  # by run
     called: dict[tuple[str, str], int] = {}
@@ -141,7 +141,7 @@ def refunded_places(events: Iterable[tuple[int, Event]]) -> set[int]:
 
 
 def reemit(events: Sequence[Event], ctx: ToolContext) -> None:
-    """Emit all that happened inside a call again."""
+    """Emit the events inside a call again."""
     inside = list(enumerate(events))
     again = Reemission(ctx, refunded_places(inside))
     for index, event in inside:
@@ -149,13 +149,13 @@ def reemit(events: Sequence[Event], ctx: ToolContext) -> None:
 
 
 class Reemission(Mutable):
-    """Emits what happened inside a call again, and charges the caller what it spent, at the price of then.
+    """Emits the events inside a call again, and charges the caller what they spent, at recorded prices.
 
-    The events are those of the runs inside: their scope is the way down from the call.
+    The events are those of the runs inside; their scope is relative to the call.
     """
 
     _ctx: ToolContext
-    _refunded: set[int]  # the places of events that spent nothing
+    _refunded: set[int]  # the indexes of events that spent nothing
     _models: dict[str, str] = field(default_factory=dict[str, str])  # of the runs, by their scope
 
     def emit(self, index: int, event: Event) -> None:
@@ -190,14 +190,14 @@ class Reemission(Mutable):
 
 
 def extra_call_events(run: RunState[Any], since: int) -> tuple[Event, ...]:
-    """The events, behind the one numbered `since`, of model calls whose reply the loop did not receive."""
+    """The events, after the one numbered `since`, of model calls whose reply the loop did not receive."""
     return tuple(
         event for event in run.emitter.emitted_since(since) if isinstance(event, StepStarted | ModelResponded)
     )
 
 
 def reemit_extra_calls(run: RunState[Any], events: Iterable[Event]) -> None:
-    """Emit and charge them again, where the recorded reply is returned to the loop."""
+    """Emit and charge these model calls again."""
     for event in events:
         if isinstance(event, StepStarted):
             run.step_again()
@@ -206,7 +206,7 @@ def reemit_extra_calls(run: RunState[Any], events: Iterable[Event]) -> None:
 
 
 class RecordedRefusal(Middleware):
-    """The recorded verdict of the middleware around a run, or a part of one: it refused task or answer."""
+    """A stand-in for middleware around a run, or a part of one, that refused the task or the answer."""
 
     def __init__(self, error: AgentError, *, at_once: bool) -> None:
         self._error = error
@@ -223,9 +223,9 @@ class RecordedRefusal(Middleware):
 def refusal_in(
     events: Iterable[Event], scope: str, *, handed_in: int | None = None
 ) -> RecordedRefusal | None:
-    """How the middleware around a run ended it, if it did, before it had begun or when it was to complete.
+    """The stand-in for middleware that ended a run before it began or as it completed; None without.
 
-    With `handed_in`, how that of the agent did to which the run was handed in this step.
+    With `handed_in`, for the middleware of the agent that the run was handed off to in this step.
     """
     match [event for event in events if event.scope == scope]:
         case [*before, RunFailed(error="GuardrailError" | "AgentError" as kind, message=message)]:
@@ -240,14 +240,14 @@ def refusal_in(
 
 
 def advice_in(event: AdviceShown) -> Advice:
-    """The advice in an event: a playbook may have changed since."""
+    """The advice in an event."""
     return Advice(event.text, event.ids, event.held, tools=event.tools)
 
 
 def fault_of(event: Event) -> Exception | None:
-    """The error of a model call, from its event; None where the event has none."""
+    """The error of a model call, from its event; None if the event has none."""
     match event:
-        case StepStarted():  # the last word, where a middleware had no step left to ask again
+        case StepStarted():  # the last request, after a middleware had no step left for a further call
             return BudgetExceededError("out of steps", resource="steps")
         case StepFailed(call_id=None, error=kind, message=message, decision=decision):
             return revived_error(kind, message.removeprefix(_UNASKED), retryable=decision != "fail")
@@ -256,11 +256,11 @@ def fault_of(event: Event) -> Exception | None:
 
 
 def end_of(event: Event) -> Exception | None:
-    """The exception that leads a run to this end, which the loop has not come to by itself."""
+    """The exception that ends a run in the same way, if it came from outside the loop."""
     match event:
         case RunFailed(error="BudgetExceededError", message=message):
             return LimitAbove(BudgetExceededError(message, resource="seconds"))
-        case RunFailed(error=kind, message=message):  # a call past the limit that failed
+        case RunFailed(error=kind, message=message):  # a model call after a limit, which failed
             return revived_error(kind, message)
         case RunCompleted(stopped_by=str(resource)):
             return BudgetExceededError("out of time", resource=resource)

@@ -1,8 +1,8 @@
-"""Replay: the same loop, answered from a recording. Exact, or refused at the first difference.
+"""Replay: runs the agent loop again with the replies and results of a recording.
 
-A recording is a list of events in one order, whoever they belong to. The program runs again, with agents
-that are tools, and every event that it emits is compared with the next one. What the world answered then is
-returned when its turn has come, so that calls side by side end in the order in which they ended.
+A recording is a list of the events of all runs in one order. The agent runs again, with agents that are
+tools, and every event that it emits is compared with the recorded one; the first difference is an error.
+Recorded replies and results are returned in the recorded order, so that concurrent calls end as they did.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ async def replay(
 ) -> Outcome[OutT]:
     """Run the agent again as it was recorded, offline, to the same events and outcome.
 
-    Requests and calls are compared redacted, as they were recorded. What the program now does
-    otherwise (another prompt, tool or argument) is a `ReplayMismatchError` at the first difference.
-    A run that was interrupted and went on does so again, with the decisions of then. With `from_step`,
-    the steps before it are replayed and the run goes on live from there. `deps` are for approval rules and
-    the like, which are asked again; no tool is run. A run that had another model than the agent's is
-    replayed under its name and price; one whose traits are others needs `model` again.
+    Requests and calls are compared after redaction, as they were recorded. Whatever the agent now does
+    differently (another prompt, tool or argument) is a `ReplayMismatchError` at the first difference.
+    An interrupted run is resumed with the recorded decisions. With `from_step`, the steps before it are
+    replayed, and the run continues live from there. `deps` are for functions that are called again, such as
+    those of `DynamicTools`; no tool is run. A run with another model than the agent's is replayed with the
+    name and price of that model; pass `model` if its traits differ.
     """
     given: Any = recording
     if not hasattr(given, "events"):
-        raise errors.ConfigError(f"{given!r} is no recording; read one with wesichain.trace.load(path)")
+        raise errors.ConfigError(f"{given!r} is not a recording; read one with wesichain.trace.load(path)")
     legs = _legs(recording.events)
     started = legs[0][0] if legs else None
     if not isinstance(started, RunStarted):
@@ -80,7 +80,7 @@ async def replay(
         start = leg[0]
         if not isinstance(outcome, Interrupted) or not isinstance(start, RunStarted):
             raise ReplayMismatchError(
-                "the recording goes on behind an interruption, and the program now was not interrupted there"
+                "the recording continues after an interruption, and the program now was not interrupted there"
             )
         decisions = _decisions(start, before, outcome)
         cursor = RecordingCursor(leg, from_step, before=outcome.spent.seconds)
@@ -91,7 +91,7 @@ async def replay(
 
 
 def _decisions(start: RunStarted, before: Sequence[Event], waiting: Interrupted[Any]) -> dict[str, Decision]:
-    """The decisions of then on the questions of now; the tokens of version 0.1 were others."""
+    """The recorded decisions by their present tokens; version 0.1 had other tokens."""
     tokens = {one.token: one.token for one in waiting.pending}
     asked = next((event.pending for event in reversed(before) if isinstance(event, RunInterrupted)), ())
     now = {(one.scope, one.call.id): one.token for one in waiting.pending}
@@ -100,7 +100,7 @@ def _decisions(start: RunStarted, before: Sequence[Event], waiting: Interrupted[
 
 
 def _legs(events: Sequence[Event]) -> list[list[Event]]:
-    """The parts of a run: up to its first interruption, from there to the next, and so on."""
+    """The parts of a run between its interruptions."""
     legs: list[list[Event]] = []
     for event in events:
         if not legs or (isinstance(event, RunStarted) and not event.scope):
@@ -123,19 +123,19 @@ def _options(cursor: RecordingCursor, agent: Agent[Any], deps: Any, model: AnyMo
     }
 
 
-class _Named:
-    """Stands for a model that a recording knows by its name: it has a price, and cannot be asked."""
+class _RecordedModel:
+    """A stand-in for a model of which a recording has the name: it has a price and cannot be called."""
 
     def __init__(self, model: str, traits: LlmTraits) -> None:
         self.model = model
         self.traits = traits
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
-        raise errors.ConfigError(f"{request.model!r} is known by name alone, from a recording; pass model=")
+        raise errors.ConfigError(f"only the name of {request.model!r} is recorded; pass model= to call it")
 
 
-def _model_of(cursor: RecordingCursor, agent: Agent[Any]) -> _Named | None:
-    """The model that a run had in place of the agent's."""
+def _model_of(cursor: RecordingCursor, agent: Agent[Any]) -> _RecordedModel | None:
+    """A stand-in for the model of a run that was not the agent's; None if it was."""
     started, budget = cursor.events[0], agent.runtime.budget
     if not isinstance(started, RunStarted) or started.model == agent.runtime.model or not cursor.is_whole:
         return None
@@ -143,11 +143,11 @@ def _model_of(cursor: RecordingCursor, agent: Agent[Any]) -> _Named | None:
         return None  # recorded when the agent had another model, perhaps
     traits, own = agent.runtime.traits, agent.runtime.registry
     has_final = any(spec.name.startswith("final_") and spec.name not in own for spec in started.tools)
-    return _Named(started.model, replace(traits, native_output=not has_final, output_with_tools=True))
+    return _RecordedModel(started.model, replace(traits, native_output=not has_final, output_with_tools=True))
 
 
 def _opening(cursor: RecordingCursor) -> dict[str, Any]:
-    """The instructions and the advice from the recording: functions and playbooks may return others now."""
+    """The recorded instructions and advice, since functions and playbooks may return others now."""
     opening: dict[str, Any] = {}
     for event in cursor.events:
         if isinstance(event, RunStarted) and not event.scope and event.instructions:
@@ -171,7 +171,7 @@ def _check_tools(cursor: RecordingCursor, runtime: AgentRuntime[Any]) -> None:
 
 
 def _history(cursor: RecordingCursor, agent: Agent[Any]) -> tuple[Message, ...]:
-    """The history before the question: the first request without our own prompt and the task."""
+    """The history of the run: the first request without the instructions and the task."""
     first = next((event for event in cursor.events if isinstance(event, StepStarted)), None)
     if first is None:
         return ()
@@ -181,7 +181,7 @@ def _history(cursor: RecordingCursor, agent: Agent[Any]) -> tuple[Message, ...]:
 
 
 class _ReplayClock(Clock):
-    """The times of the recording, event by event; nobody waits."""
+    """A clock with the times of the recorded events. It never waits."""
 
     def __init__(self, cursor: RecordingCursor) -> None:
         self._cursor = cursor

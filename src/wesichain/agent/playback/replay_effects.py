@@ -1,4 +1,4 @@
-"""Recorded effects: replies, results and checks from a recording, each returned when its turn has come."""
+"""Recorded effects: replies, results and checks from a recording, returned in the recorded order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wesichain.agent.calls.open_call import ITSELF, waiting_for
 from wesichain.agent.effects import Caller, Effects, JournalEntry, OnText
 from wesichain.agent.phases import Child, Outcome, RunInfo, completed_phase, failed_phase, interrupted_phase
 from wesichain.agent.rules.checks import Refused
-from wesichain.agent.rules.reply_judge import Misshapen
+from wesichain.agent.rules.reply_judge import NotAReply
 from wesichain.agent.run_state import TASK_CANCELLED, RunState, Stopped
 from wesichain.agent.stream_relay import StreamRelay
 from wesichain.agent.trail import Trail
@@ -71,14 +71,14 @@ from .recorded_errors import (
 )
 
 T = TypeVar("T")
-UNKNOWN: Final = object()  # what a recording does not have
-_RUN = "run"  # for the name of an agent, which nobody looks at in a replay
+UNKNOWN: Final = object()  # for a value that is not in the recording
+_RUN = "run"  # in place of the name of an agent, which a replay does not need
 
 
 class ReplayEffects(Effects):
-    """The effects of one run as they were recorded; from `from_step` on, the world itself.
+    """The recorded effects of one run; from `from_step` on, the live ones.
 
-    `scope` is the place of the run in the recording. Each answer is returned when its turn has come.
+    `scope` is the scope of the run in the recording. Replies and results are returned in the recorded order.
     """
 
     __slots__ = ("_cursor", "_live", "_run", "_scope", "needs_deps", "remembers")
@@ -86,7 +86,7 @@ class ReplayEffects(Effects):
     _run: RunState[Any]  # attached before its first step
 
     def __init__(self, cursor: RecordingCursor, scope: str, live: Effects) -> None:
-        self._cursor = cursor  # how far the program that follows the recording has come
+        self._cursor = cursor
         self._scope = scope
         self._live = live
         self.remembers = True
@@ -94,7 +94,7 @@ class ReplayEffects(Effects):
 
     @override
     def token(self, given: CancellationToken | None) -> CancellationToken | None:
-        """Each run is stopped where it was, not with the one above: what arrived meanwhile arrives again."""
+        """A token of this run, so that it stops as it did in the recording, and not with the run above."""
         own = self._cursor.token(self._scope)
         if self._cursor.is_whole and given is not None:
             return own or CancellationToken()
@@ -106,7 +106,7 @@ class ReplayEffects(Effects):
 
     @override
     def around(self, middleware: Sequence[Middleware], *, step_id: int | None = None) -> Sequence[Middleware]:
-        """No middleware is run. A run, or a part of one, that it ended then ends so again."""
+        """No middleware is run. If it ended the run, or a part of it, a stand-in does so again."""
         refusal = refusal_in(self._cursor.events, self._scope, handed_in=step_id)
         return () if refusal is None else (refusal,)
 
@@ -117,7 +117,7 @@ class ReplayEffects(Effects):
 
     @override
     def has_runs(self, call_id: str) -> bool:
-        """Its runs begin a little later here than they did: a stop that comes first must not forget them."""
+        """Runs inside begin later in a replay than they did: a stop that comes first must not forget them."""
         cursor = self._cursor
         begun = [
             index
@@ -135,21 +135,21 @@ class ReplayEffects(Effects):
         return partial(ReplayEffects, self._cursor, scope if number == 1 else f"{scope}/~{number}")
 
     def _is_live(self, step_id: int) -> bool:
-        """Whether the run goes on live from here. Behind a difference it does not go on at all."""
+        """Whether the run is live from this step on. Raises after a difference."""
         if self._cursor.goes_live(self._scope, step_id):
             return True
         self._cursor.check()
         return False
 
     def _unmatched(self, step_id: int) -> Iterator[tuple[int, Event]]:
-        """The events of the run from one of its steps on, as far as they are not matched yet."""
+        """The events of the run, from a step on, that are not matched yet."""
         for index in range(self._cursor.first_unmatched, len(self._cursor.events)):
             event = self._cursor.events[index]
             if event.scope == self._scope and event.step_id >= step_id and not self._cursor.matched[index]:
                 yield index, event
 
     def _from(self, index: int) -> Iterator[Event]:
-        """The events of the run from a place in the recording on."""
+        """The events of the run from an index on."""
         return (event for event in self._cursor.events[index:] if event.scope == self._scope)
 
     # --- replies -------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class ReplayEffects(Effects):
         return await self._reply(step_id, on_text)
 
     async def _reply(self, step_id: int, on_text: OnText | None) -> LlmResponse:
-        """The model's answer from the recording; raises what it raised then."""
+        """The recorded reply of the model; raises the recorded error."""
         relay = on_text if isinstance(on_text, StreamRelay) else None
         for index, event in self._unmatched(step_id):
             await self._cursor.turn(index)
@@ -179,11 +179,11 @@ class ReplayEffects(Effects):
                             self._hold_deltas(index, relay)
                         return response
                     reemit_extra_calls(self._run, (event,))
-                case StepStarted(free=False):  # a model call that a middleware made beside that of the loop
+                case StepStarted(free=False):  # a further model call of a middleware
                     reemit_extra_calls(self._run, (event,))
                 case StepFailed(call_id=None, error="InvalidModelActionError", message=message):
-                    wrong: Any = Misshapen(message)  # what it gave was no reply
-                    return wrong  # type: ignore[no-any-return]  # that is the point
+                    wrong: Any = NotAReply(message)  # the model had returned something else than a reply
+                    return wrong  # type: ignore[no-any-return]  # the loop checks it
                 case _:
                     fault = fault_of(event)
                     if fault is not None:
@@ -191,14 +191,14 @@ class ReplayEffects(Effects):
         raise mismatch(f"step {step_id}: the recording breaks off before the model's reply", step_id)
 
     def _hold_deltas(self, index: int, relay: StreamRelay) -> None:
-        """Keep the pieces of an answer that follow its reply: a guard had checked it first."""
+        """Hold back the pieces of an answer that were emitted after its reply, after a guard's check."""
         for event in self._from(index + 1):
             if not isinstance(event, TextDelta | OutputDelta):
                 return
             relay.hold(event)
 
     async def _summary(self, step_id: int) -> LlmResponse:
-        """The answer to a context view from the recording: what it put in place of what it cut out."""
+        """The recorded reply to a context view: the message in place of those that it cut."""
         for index, event in self._unmatched(step_id):
             if isinstance(event, ContextReduced):
                 await self._cursor.turn(index)
@@ -207,7 +207,7 @@ class ReplayEffects(Effects):
                     raise revived_error(kind, message)
                 words = [message.text for cut in event.cuts for message in cut.messages]
                 return LlmResponse(words[0] if words else "", usage=event.usage)
-        for event in self._from(self._cursor.first_unmatched):  # or what came instead
+        for event in self._from(self._cursor.first_unmatched):  # or the end of the run
             ended = end_of(event)
             if ended is not None:
                 raise ended
@@ -215,7 +215,7 @@ class ReplayEffects(Effects):
             f"step {step_id}: the recording breaks off before the summary of a context view", step_id
         )
 
-    # --- what the loop is given beside replies and results ---------------------------------------------
+    # --- other inputs of the loop ----------------------------------------------------------------------
 
     @override
     async def remember(self, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
@@ -228,13 +228,13 @@ class ReplayEffects(Effects):
         return await self._live_or(recorded, entry, make) if entry.verb == "offer" else recorded
 
     async def _live_or(self, recorded: T, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
-        """The tools of the program, which have effects and rules, where they are those of the recording.
+        """The tools that the functions return now, with their effects and rules, if they equal the recorded.
 
-        A function that needs deps, or another day, returns others now: then the recorded ones stand for them.
+        Otherwise, stand-ins for the recorded tools: a function may need deps, or may depend on the time.
         """
         try:
             live = await make()
-        except Exception:  # noqa: BLE001  # whatever the function needs is not here
+        except Exception:  # noqa: BLE001  # the function may need something that is not here
             return recorded
         return live if entry.write(live) == entry.write(recorded) else recorded
 
@@ -253,9 +253,9 @@ class ReplayEffects(Effects):
                 return {"tools": self._offered(entry.step_id), "external": external}
 
     def _offered(self, step_id: int) -> Any:
-        """The tools that were offered from a step on; None where they were those of the step before.
+        """The tools that were offered from a step on; None if they did not change.
 
-        A function that ended the run ends it again.
+        If the function ended the run with an error, that error is raised again.
         """
         for _, event in self._unmatched(step_id):
             if isinstance(event, ToolsOffered) and event.step_id == step_id:
@@ -270,25 +270,25 @@ class ReplayEffects(Effects):
     def _instructions(self, step_id: int) -> Any:
         for _, event in self._unmatched(step_id):
             if isinstance(event, RunStarted | HandedOff) and event.step_id == step_id:
-                return event.instructions or UNKNOWN  # version 0.2 did not keep them
+                return event.instructions or UNKNOWN  # version 0.2 did not record them
         return UNKNOWN
 
     def _advice(self, step_id: int) -> Any:
-        """The advice that an agent was shown when the run began, or was handed to it, in this step."""
+        """The advice for an agent at the start of the run, or at the handoff in this step."""
         for _, event in self._unmatched(step_id):
             if isinstance(event, AdviceShown) and event.step_id == step_id:
                 return to_plain(advice_in(event))
         return to_plain(Advice())
 
     def _questions(self) -> list[PendingCall]:
-        """The calls of this part of the run that people were asked about."""
+        """The pending calls of this part of the run."""
         ends = (event for event in self._from(0) if isinstance(event, RunInterrupted))
         asked = [one for event in ends for one in event.pending]
         own = min((len(one.scope) for one in asked), default=0)
         return [one for one in asked if len(one.scope) == own]
 
     def _checked(self, step_id: int) -> str:
-        """The answer as its checks left it in the recording, as a text; what they raised is raised again."""
+        """The text of the recorded answer after its checks; raises what they raised."""
         for _, event in self._unmatched(step_id):
             match event:
                 case RunCompleted(output=str(text)):
@@ -305,7 +305,7 @@ class ReplayEffects(Effects):
 
     @override
     async def call(self, prepared: PreparedCall, caller: Caller) -> ToolResult:
-        """The result of a call from the recording. An agent is run again, a run in a tool is not."""
+        """The recorded result of a call. An agent as a tool runs again; runs that a tool starts do not."""
         call, ctx = prepared.call, caller.context(prepared.call)
         if self._is_live(ctx.step_id):
             return await self._live.call(prepared, caller)
@@ -322,15 +322,15 @@ class ReplayEffects(Effects):
             again = self._run_again(self._live.call(prepared, caller), ctx, end)
             if not is_cut or _has_its_end(inside):
                 return await _to_its_end(again, is_cut=is_cut)
-            await again  # it may be cut on the way; where its runs had ended before that, it is cut now
+            await again  # it may be cancelled on the way; if its runs had ended before, it is cancelled now
             await self._cut(end)
         return await self._emit_again(prepared, ctx, end, inside)
 
     def _runs_again(self, end: int, inside: Sequence[tuple[int, Event]]) -> bool:
-        """Whether the run of an agent that is a tool is made again.
+        """Whether the run of an agent as a tool is made again.
 
-        Not where its middleware began further runs: none is run now. Without events inside, it had not begun
-        when it was cut, or had ended in an earlier part.
+        It is not if its middleware began further runs, since no middleware is run. If a cancelled or
+        completed call has no events inside, its run had not begun, or had ended in an earlier part.
         """
         if inside:
             return not any(event.scope.startswith("~") for _, event in inside)
@@ -342,7 +342,7 @@ class ReplayEffects(Effects):
         result = await call
         await self._turn_of(end)
         ended = self._at(end)
-        if isinstance(ended, ToolCompleted) and result.ok:  # its middleware may have had the last word
+        if isinstance(ended, ToolCompleted) and result.ok:  # middleware may have changed the result
             result = replace(result, value=ended.value)
         if result.error is not None and self._is_limit(end):
             ctx.link.limit = self._limit(ctx, end)
@@ -384,7 +384,7 @@ class ReplayEffects(Effects):
         return ended is None or is_decision(ended, "cancelled")
 
     async def _turn_of(self, index: int, *, is_cut: bool = True) -> None:
-        """Wait for a turn; of a call that was not cut it comes, though its run is being stopped."""
+        """Wait for a turn. A call that was not cancelled waits on, even while its run is being stopped."""
         waits = index < len(self._cursor.events)
         while waits:
             try:
@@ -411,12 +411,12 @@ class ReplayEffects(Effects):
         ended = self._at(end)
         if ended is None or not is_decision(ended, "fail"):
             return ended is not None and is_decision(ended, "limit")
-        # Version 0.2 wrote "fail", as where the policy does not forgive a fault, by which the run then fails.
+        # Version 0.2 wrote "fail", as for an error after which the run fails by decision of the policy.
         last = next((event for event in self._from(end + 1) if isinstance(event, (StepStarted, *ENDS))), None)
         return not isinstance(last, RunFailed) or last.error == "BudgetExceededError"
 
     def _limit(self, ctx: ToolContext, end: int) -> BudgetExceededError:
-        """The limit that was met in a call: of its run, or of the highest one whose call ended so too."""
+        """The limit that was met in a call: of its run, or of the highest run whose call ended by it too."""
         owner: Any = ctx.budget
         message, resource = "a limit of the budget was met", "steps"
         scope = self._scope
@@ -429,7 +429,7 @@ class ReplayEffects(Effects):
                 message = event.message
             elif event.scope == scope and isinstance(event, RunCompleted):
                 resource = event.stopped_by or resource
-                break  # its own: a run that meets a limit above fails
+                break  # its own limit: a run that meets a limit above fails
         met = owner.exceeded_as(message)
         return met or BudgetExceededError(message, resource=resource, owner=owner)
 
@@ -440,19 +440,19 @@ class ReplayEffects(Effects):
         ended: tuple[int, StepFailed],
         inside: list[tuple[int, Event]],
     ) -> ToolResult:
-        """A call of a tool in which a run was interrupted: what it waits for stands for the run itself."""
+        """The result of a call in which a run was interrupted; its pending calls stand in for the run."""
         call, (index, end) = prepared.call, ended
         if not any(isinstance(one, RunInterrupted) for one in _ends_of_runs(inside).values()):
             return self._replayed_question(prepared, ctx, index)
         ctx.link.must_wait = True
-        if end.error == ToolFailedError.__name__:  # the tool had made something else of it
+        if end.error == ToolFailedError.__name__:  # the tool had suppressed the interruption
             return ToolResult(call.id, call.name, None, None, end.duration_ms)
         error = RaisedError(end.error, end.message).revived_for(call)
         error.__cause__ = RunInterruptedError(end.message, None)
         return ToolResult(call.id, call.name, None, error, end.duration_ms)
 
     def _replayed_question(self, prepared: PreparedCall, ctx: ToolContext, index: int) -> ToolResult:
-        """A call that asked a question of its own: the end of its run has it."""
+        """The result of a call that asked a question of its own, which is in the last event of its run."""
         call = prepared.call
         last = next((event for event in self._from(index) if isinstance(event, RunInterrupted)), None)
         pending = () if last is None else tuple(item for item in last.pending if _is_of(item, ctx))
@@ -463,15 +463,15 @@ class ReplayEffects(Effects):
         return ToolResult(call.id, call.name, None, error)
 
     async def _cut(self, end: int) -> NoReturn:
-        """Come to the same end as a call that was cut off: stopped, out of time, or cut by a sibling."""
+        """End as a call that was cancelled: by a stop, a time limit, or the failure of another call."""
         for event in self._from(end):
             if isinstance(event, RunInterrupted):
                 raise Stopped(event.reason)
             if isinstance(event, RunFailed) and event.error in ("GuardrailError", "AgentError"):
                 known = GuardrailError if event.error == "GuardrailError" else AgentError
-                raise known(event.message)  # its middleware's, or that of a sibling: the run ends the same
+                raise known(event.message)  # of its middleware, or of another call: the run ends by it
             if isinstance(event, RunFailed) and event.error != "BudgetExceededError":
-                await self._cursor.until_cancelled()  # a sibling has failed: it cuts this one
+                await self._cursor.until_cancelled()  # another call fails, which cancels this one
             if isinstance(event, RunFailed):
                 raise BudgetExceededError(event.message, resource="seconds")
             if isinstance(event, StepStarted | RunCompleted):
@@ -479,7 +479,7 @@ class ReplayEffects(Effects):
         raise Stopped("the recording breaks off")
 
     def _rest_of_call(self, call_id: str, start: int) -> tuple[int, list[tuple[int, Event]]]:
-        """Where a call ends, and the events of the runs inside it until then."""
+        """The index at which a call ends, and the events of the runs inside it until then."""
         dispatched = self._cursor.events[start]
         attempt = dispatched.attempt if isinstance(dispatched, ToolDispatched) else 1
         name = call_id if attempt == 1 else f"{call_id}#{attempt}"
@@ -498,7 +498,7 @@ class ReplayEffects(Effects):
 
 
 def _ends_of_runs(inside: Sequence[tuple[int, Event]]) -> dict[int, Event]:
-    """How the runs right inside a call ended, by their numbers."""
+    """The last events of the runs directly inside a call, by their numbers."""
     last: dict[int, Event] = {}
     for _, event in inside:
         if event.scope == "" and not isinstance(event, ToolProgress):
@@ -509,7 +509,7 @@ def _ends_of_runs(inside: Sequence[tuple[int, Event]]) -> dict[int, Event]:
 
 
 def _stand_in(event: Event) -> Outcome[Any]:
-    """An outcome in place of that of a run inside a call, which is not run again: how it ended."""
+    """A stand-in for the outcome of a run inside a call that is not run again."""
     at = (RunInfo(event.run_id, "", ""), Trail.of([]), Spent(), event.step_id)
     match event:
         case RunInterrupted(reason=reason, pending=pending):
@@ -521,9 +521,9 @@ def _stand_in(event: Event) -> Outcome[Any]:
 
 
 async def _to_its_end(call: Coroutine[Any, Any, ToolResult], *, is_cut: bool) -> ToolResult:
-    """The result of a call which had arrived while its run was being stopped: it does so again.
+    """The result of a call that arrived while its run was being stopped.
 
-    Of a call that was cut nobody takes the result, but the run inside it is left the time that it had.
+    For a call that was cancelled, let the run inside reach its recorded end, and raise.
     """
     task = asyncio.ensure_future(call)
     cancelled: asyncio.CancelledError | None = None
@@ -541,17 +541,17 @@ async def _to_its_end(call: Coroutine[Any, Any, ToolResult], *, is_cut: bool) ->
 
 
 def _holds(end: StepFailed | ToolCompleted, scope: str) -> bool:
-    """Whether the call that ended had this run inside."""
+    """Whether the run with this scope was inside the call that ended."""
     below = f"{end.scope}/{end.call_id}" if end.scope else str(end.call_id)
     return end.call_id is not None and (scope == below or scope.startswith((f"{below}/", f"{below}#")))
 
 
 def _has_its_end(inside: Sequence[tuple[int, Event]]) -> bool:
-    """Whether the run inside a call that was cut has its end in the log: it is stopped there again."""
+    """Whether the run inside a cancelled call has its end in the recording, where it is stopped again."""
     own = [event for _, event in inside if not event.scope]
     return bool(own) and isinstance(own[-1], RunInterrupted) and own[-1].reason == TASK_CANCELLED
 
 
 def _is_of(item: PendingCall, ctx: ToolContext) -> bool:
-    """Whether that is a question which the call itself has asked."""
+    """Whether a pending call is a question that the call itself has asked."""
     return item.question is not None and item.call.id == ctx.call_id and item.scope == ctx.scope

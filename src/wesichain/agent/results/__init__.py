@@ -1,4 +1,4 @@
-"""Results: what a run gives, at its end, event by event, or step by step."""
+"""Results of runs: at the end, event by event, or step by step."""
 
 from .result import RunResult, Source, question_of, result_of
 

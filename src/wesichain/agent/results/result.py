@@ -1,4 +1,4 @@
-"""Results: what a run gave to whoever asked for it."""
+"""The result of a run: its answer, messages, cost and sources."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OutT = TypeVar("OutT")
 
 
 class Source(Value):
-    """Where an answer comes from: one tool's output."""
+    """The output of a tool, as a source of the answer."""
 
     tool_name: str
     args: JsonValue
@@ -51,7 +51,7 @@ class RunResult(Value, Translated, Generic[OutT]):
         all_messages, first_new = self.outcome.messages, self.outcome.info.first_new
         if not any(all_messages[index].role is Role.SYSTEM for index in range(1, first_new)):
             return all_messages[1:] if all_messages and all_messages[0].role is Role.SYSTEM else all_messages
-        before = [all_messages[index] for index in range(first_new)]  # a history with instructions in it
+        before = [all_messages[index] for index in range(first_new)]  # a history that has instructions
         return (*(one for one in before if one.role is not Role.SYSTEM), *self.outcome.new_messages)
 
     @property
@@ -61,7 +61,7 @@ class RunResult(Value, Translated, Generic[OutT]):
 
     @property
     def new_messages(self) -> tuple[Message, ...]:
-        """The messages of this run alone: pass `messages`, or these after the old ones, as history."""
+        """The messages of this run, without its history."""
         return self.outcome.new_messages
 
     @property
@@ -74,12 +74,12 @@ class RunResult(Value, Translated, Generic[OutT]):
 
     @property
     def cost(self) -> float | None:
-        """The cost of the run in dollars, runs below it included; None where a model has no known price."""
+        """The cost of the run in dollars, with the runs below it; None if the price of a model is unknown."""
         return self.outcome.cost
 
     @property
     def citations(self) -> tuple[Citation, ...]:
-        """The sources that the model named in this run, in the order in which it named them."""
+        """The sources that the model cited in this run, in order."""
         return tuple(one for message in self.new_messages for one in message.citations)
 
     @property
@@ -95,21 +95,21 @@ class RunResult(Value, Translated, Generic[OutT]):
 
 
 def question_of(outcome: Completed[Any]) -> Message:
-    """The user's message that began the run, with its parts."""
+    """The user's message with the task of the run, and its parts."""
     first = outcome.messages[outcome.info.first_new]
-    is_it = first.role is Role.USER and first.text == outcome.user_input
-    return first if is_it else Message(Role.USER, outcome.user_input)
+    is_task = first.role is Role.USER and first.text == outcome.user_input
+    return first if is_task else Message(Role.USER, outcome.user_input)
 
 
 def result_of(
     outcome: Outcome[OutT], *, decide: str = "agent.resume(error.outcome, {token: Approve()})"
 ) -> RunResult[OutT]:
-    """The result of a completed run; any other raises. `decide`: how a person decides on its calls."""
+    """The result of a completed run; raises for any other. `decide` is the code in the error message."""
     if isinstance(outcome, Completed):
         return RunResult(outcome)
     if isinstance(outcome, Failed):
         error = outcome.error
         raise RunFailedError(f"the run failed in step {error.step_id}: {error}", outcome) from error
     waiting = ", ".join(item.call.name for item in outcome.pending)
-    wants = f"; decide on {waiting} with {decide}" if waiting else ""
-    raise RunInterruptedError(f"the run was interrupted: {outcome.reason}{wants}", outcome)
+    hint = f"; decide on {waiting} with {decide}" if waiting else ""
+    raise RunInterruptedError(f"the run was interrupted: {outcome.reason}{hint}", outcome)

@@ -1,4 +1,4 @@
-"""Runs in progress: event by event for a reader, or step by step."""
+"""Runs in progress, read event by event (`RunStream`) or taken step by step (`RunSteps`)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ R = TypeVar("R")
 OutT = TypeVar("OutT")
 
 _LEFT = "nobody took its next step"
-
-
 _AHEAD = 64  # events that a run may be ahead of its reader
 
 
 class EventQueue(EventSink):
-    """A sink that a reader waits on. A run that is far ahead of its reader waits for it (`ready`)."""
+    """An event sink with a reader. A run that is 64 events ahead of the reader waits for it (`ready`)."""
 
     __slots__ = ("_items", "_room")
 
@@ -40,14 +38,14 @@ class EventQueue(EventSink):
             self._room.clear()
 
     async def ready(self) -> None:
-        """Wait until the reader has caught up enough for the run to continue."""
+        """Wait while the run is too far ahead of the reader."""
         await self._room.wait()
 
     def close(self) -> None:
         self._items.put_nowait(None)
 
     async def get(self) -> Event | None:
-        """The next event, or None once there will be no more."""
+        """The next event, or None after the last one."""
         event = await self._items.get()
         if self._items.qsize() < _AHEAD:
             self._room.set()
@@ -57,21 +55,23 @@ class EventQueue(EventSink):
 
 
 class RunStream(Generic[R]):
-    """A run under way: iterate over it, then take `result`. Leaving early interrupts the run.
+    """A run in progress: iterate over its events, then read `result`. Leaving early interrupts the run.
 
-    A run that fails raises out of the iteration, after its last event. One that is interrupted ends it:
-    `outcome` is the `Interrupted`, which can be resumed, and `result` raises.
+    If the run fails, the iteration raises its error after the last event. If it is interrupted, the iteration
+    ends, `outcome` is the `Interrupted`, which can be resumed, and `result` raises.
     """
 
     def __init__(self, run: Callable[[EventSink, Callable[[OpenRun[Any]], None]], Awaitable[R]]) -> None:
-        """`run` is called with a sink, and with a function for the run when it is opened."""
+        """`run` is called with an event sink, and with a function to call with the run that it opens."""
         self._run = run
         self._drive: OpenRun[Any] | None = None
         self._queue: EventQueue | None = None
         self._task: asyncio.Task[R] | None = None
+        self._has_reader = False
 
     async def __aenter__(self) -> Self:
         queue = self._queue = EventQueue()
+        self._has_reader = False
 
         async def run() -> R:
             try:
@@ -86,13 +86,23 @@ class RunStream(Generic[R]):
         if self._task is not None:
             await abandon([self._task])
             if self._task.done() and not self._task.cancelled():
-                self._task.exception()  # seen: `result` raises it to whoever asks
+                self._task.exception()  # retrieved, so that asyncio does not log it; `result` raises it
 
-    async def __aiter__(self) -> AsyncIterator[Event]:
+    def __aiter__(self) -> AsyncIterator[Event]:
         if self._queue is None:
             raise ConfigError("a stream is a context manager: async with agent.stream(task) as run: ...")
-        while (event := await self._queue.get()) is not None:
+        if self._has_reader:
+            raise ConfigError(
+                "the stream has a reader already: keep its iterator, events = aiter(run), to read on after a "
+                "break, or pass an event sink (events=) to have the events in a second place"
+            )
+        self._has_reader = True
+        return self._read(self._queue)
+
+    async def _read(self, queue: EventQueue) -> AsyncIterator[Event]:
+        while (event := await queue.get()) is not None:
             yield event
+        self._has_reader = False
         if self._task is not None:
             await asyncio.wait([self._task])
             error = None if self._task.cancelled() else self._task.exception()
@@ -104,24 +114,24 @@ class RunStream(Generic[R]):
 
     @property
     def outcome(self) -> Outcome[Any] | None:
-        """The phase in which the run ended; None before."""
+        """The phase in which the run ended; None before that."""
         return None if self._drive is None else self._drive.outcome
 
     @property
     def result(self) -> R:
-        """The result of the run; raises what `Agent.run` would raise."""
+        """The result of the run; raises the same errors as `Agent.run`."""
         if self._task is None or not self._task.done():
             raise ConfigError("the run has not ended yet: read the stream to its end first")
         if self._task.cancelled():
-            raise ConfigError("the run was stopped before its end, so that it has no result: see its outcome")
+            raise ConfigError("the run was stopped before its end and has no result: see its outcome")
         return self._task.result()
 
 
 class RunSteps(Generic[OutT]):
-    """A run under way: `await run.step()` takes one transition, iterating takes them all.
+    """A run in progress: `await run.step()` takes one transition, iterating takes all of them.
 
-    `phase` is where it stands, `outcome` how it ended, or None. Leaving before the end interrupts the run:
-    its `outcome` can be resumed.
+    `phase` is the present phase, `outcome` the last one, or None. Leaving before the end interrupts the run,
+    and its `outcome` can be resumed.
     """
 
     def __init__(
@@ -155,11 +165,11 @@ class RunSteps(Generic[OutT]):
 
     @property
     def outcome(self) -> Outcome[OutT] | None:
-        """The phase in which it ended; None before."""
+        """The phase in which the run ended; None before that."""
         return self._opened.outcome
 
     async def step(self) -> Phase[OutT]:
-        """Take one transition, and return the phase that it leads to; after the end nothing happens."""
+        """Take one transition and return the next phase. After the end, it does nothing."""
         drive = self._opened
         has_ended = drive.outcome is not None
         phase = await drive.step()

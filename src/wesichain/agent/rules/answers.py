@@ -1,4 +1,4 @@
-"""Output: what the final answer of a run must be, how a model is asked for it, and how it is read."""
+"""Typed answers: how a model is asked for the final answer of a run, and how the answer is parsed."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _TAGGED = {"kind", "value"}
 
 
 class Member(Value, Generic[OutT]):
-    """One type that an answer may have: the declared one, or one of a union."""
+    """A type that an answer may have: the declared type, or one of a union."""
 
     name: str
     tool: ToolSpec
     adapter: TypeAdapter[OutT]
-    is_wrapped: bool  # the type is no JSON object, so its tool takes {"value": ...}
-    fields: Mapping[str, Any] | None  # the properties of an object; None of anything else, and of a mapping
+    is_wrapped: bool  # whether its tool takes {"value": ...}, since the type is not a JSON object
+    fields: Mapping[str, Any] | None  # the properties of an object; None for other types, and for a mapping
 
     def read(self, plain: Any) -> OutT:
         from pydantic import ValidationError
@@ -53,10 +53,10 @@ class Member(Value, Generic[OutT]):
         except ValidationError as error:
             raise CodecError(_complaint(error)) from error
 
-    def is_meant_by(self, plain: Any) -> bool:
-        """Whether a value that does not say of which type it is can be meant for this one, right or wrong.
+    def matches(self, plain: Any) -> bool:
+        """Whether a value without the name of its type can be meant as this type, valid or not.
 
-        An object is known by its keys and by what its constants say; anything else by being valid.
+        An object is recognised by its keys and constants, any other value by being valid.
         """
         if self.fields is not None and is_object(plain):
             return all(
@@ -71,12 +71,12 @@ class Member(Value, Generic[OutT]):
 
 
 class OutputForm(Value, Generic[OutT]):
-    """How an answer is asked for, and how it is read; what is wrong with one is a `CodecError`.
+    """How an answer is requested and parsed; an invalid answer is a `CodecError`.
 
-    It is a value of a declared type, or of one of several (`members`): as JSON text, or as the arguments of
-    one of the `final_tools`. Without members it is plain text, the content of the last reply. `schema` is for
-    `LlmRequest.output_schema`, where a model honours it. `prompt` is put below the instructions, where
-    nothing else asks for the form.
+    The answer is a value of the declared type, or of one of several (`members`): as JSON text, or as the
+    arguments of one of the `final_tools`. Without members it is plain text, the content of the last reply.
+    `schema` is for `LlmRequest.output_schema`, if the model supports it. `prompt` is added below the
+    instructions, if neither tools nor a schema request the form.
     """
 
     members: tuple[Member[OutT], ...] = ()
@@ -85,7 +85,7 @@ class OutputForm(Value, Generic[OutT]):
     prompt: str = ""
 
     def read(self, answer: JsonValue) -> OutT:
-        """The typed answer that a text or a value stands for."""
+        """Parse text or a JSON value as the typed answer."""
         if not self.members:
             text: Any = answer if isinstance(answer, str) else text_of(answer)
             return text  # type: ignore[no-any-return]  # the type of plain text is str
@@ -99,7 +99,7 @@ class OutputForm(Value, Generic[OutT]):
                 raise
             return takes_text.read(answer)
         if takes_text is not None and not is_object(plain) and not is_array(plain):
-            known = any(member.is_meant_by(plain) for member in self.members)
+            known = any(member.matches(plain) for member in self.members)
             return self._read_plain(plain if known else answer)
         return self._read_plain(plain)
 
@@ -111,7 +111,7 @@ class OutputForm(Value, Generic[OutT]):
             for member in self.members:
                 if member.name == plain["kind"]:
                     return member.read(plain["value"])
-        meant = [member for member in self.members if member.is_meant_by(plain)]
+        meant = [member for member in self.members if member.matches(plain)]
         if len(meant) == 1:
             return meant[0].read(plain)
         raise CodecError(
@@ -125,16 +125,16 @@ class OutputForm(Value, Generic[OutT]):
         return 'give {"kind": one of these, "value": the answer}'
 
     def read_call(self, tool_name: str, args: JsonValue) -> OutT:
-        """The typed answer that the arguments of one of the final tools are."""
+        """Parse the arguments of a final tool as the typed answer."""
         plain: Any = parse_json(unfenced(args)) if isinstance(args, str) else args
         return self._member(tool_name).read(plain)
 
     def text_of_call(self, tool_name: str, args: JsonValue) -> str:
-        """Such an answer as a text, which `read` takes for the same."""
+        """The arguments of a final tool as text, which `read()` parses to the same answer."""
         return text_of(args) if len(self.members) == 1 else self._tagged(self._member(tool_name), args)
 
     def partial(self, plain: Any, tool_name: str | None) -> Any:
-        """The part of an answer that can be read so far, of which `plain` is there; None if nothing can."""
+        """The readable part of an answer that still streams, from the JSON value so far; None if none."""
         if not is_object(plain):
             return plain
         if tool_name is None and len(self.members) > 1 and plain.keys() <= _TAGGED:
@@ -144,7 +144,7 @@ class OutputForm(Value, Generic[OutT]):
         return plain.get("value") if is_wrapped else plain
 
     def write(self, output: Any) -> str:
-        """An answer as a text; one that is not of the declared type is a `CodecError`."""
+        """Write an answer as text; raises `CodecError` if it does not have the declared type."""
         if not self.members:
             if not isinstance(output, str):
                 raise CodecError(f"{output!r} is no text")
@@ -164,10 +164,10 @@ class OutputForm(Value, Generic[OutT]):
         raise CodecError(f"{output!r:.200} does not have the declared type: {flaw}") from flaw
 
     def _tagged(self, member: Member[OutT], value: JsonValue) -> str:
-        """The value as text, with the name of its type where it does not say by itself which it is."""
+        """The value as text, with the name of its type if the type cannot be told from the value."""
         if member.is_wrapped and is_object(value) and value.keys() == {"value"}:
             value = value["value"]
-        meant = [other for other in self.members if other.is_meant_by(value)]
+        meant = [other for other in self.members if other.matches(value)]
         if meant == [member] and not isinstance(value, str):
             return text_of(value)
         return dump_json({"kind": member.name, "value": value})
@@ -179,10 +179,10 @@ class OutputForm(Value, Generic[OutT]):
 def output_form(
     output_type: Any, traits: LlmTraits, *, mode: OutputMode = "auto", has_tools: bool = False
 ) -> OutputForm[Any]:
-    """The form for a declared type: plain text, final tools, the model's own mode, or words.
+    """The form for a declared type: plain text, final tools, the provider's schema, or a prompt.
 
-    "auto" takes the model's own mode where it has one, for a single type, and where no tools are offered
-    or the model is known to take both at once.
+    "auto" uses the provider's schema for a single type if the model supports it, and if no tools are offered
+    or the model takes both at once; else final tools.
     """
     if output_type is str:
         return OutputForm()
@@ -211,7 +211,7 @@ _PROMPT = "Give the final answer as JSON alone, without any other text, in the f
 
 
 def _members_of(output_type: Any) -> tuple[Any, ...]:
-    """The types of a union, each an output of its own. What may be None besides is one output."""
+    """The types of a union, each an output of its own. `X | None` is a single output."""
     inner = output_type
     while hasattr(inner, "__value__"):  # an alias, made by a `type` statement
         inner = inner.__value__
@@ -268,7 +268,7 @@ def _member(of_type: Any, name: str, tool_name: str) -> Member[Any]:
     is_wrapped = schema.get("type") != "object"
     fields = None if is_wrapped else schema.get("properties", {})
     if schema.get("additionalProperties", False) is not False:
-        fields = None  # a mapping: any key may be its own
+        fields = None  # a mapping, which may have any key
     if is_wrapped:
         defs = schema.pop("$defs", None)
         schema = {"type": "object", "properties": {"value": schema}, "required": ["value"]}
@@ -279,7 +279,7 @@ def _member(of_type: Any, name: str, tool_name: str) -> Member[Any]:
 
 
 def _tagged_schema(output_type: Any, names: Sequence[str]) -> dict[str, Any]:
-    """The schema of a union where there is one answer for all: it says which it is, and then what."""
+    """The schema of a union as one object: the name of the type, and the value."""
     from pydantic import TypeAdapter
 
     value: dict[str, Any] = TypeAdapter(output_type).json_schema()
@@ -307,7 +307,7 @@ def _complaint(error: ValidationError) -> str:
 
 
 def _quoted(value: Any) -> str:
-    """A wrong value as JSON: "5" is not 5."""
+    """An invalid value as JSON, so that "5" and 5 differ."""
     try:
         text = dump_json(value)
     except (CodecError, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Checks: functions of the user's that look at an answer of the right form before it is one."""
+"""Output checks: functions of the user that check or change a well-formed answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OutputCheck: TypeAlias = (
 
 
 class Refused(Exception):  # noqa: N818  # carries the error
-    """A check has refused the answer; `cause` says why, for the model."""
+    """A check has refused the answer; the text of `cause` is returned to the model."""
 
     def __init__(self, cause: Exception) -> None:
         super().__init__(str(cause))
@@ -29,17 +29,17 @@ class Refused(Exception):  # noqa: N818  # carries the error
 
 
 class Checks(Value):
-    """The checks of one runtime, in order: each is given what the one before it returned."""
+    """The checks of one runtime, in order: each gets the output of the one before it."""
 
     form: OutputForm[Any]
-    functions: tuple[tuple[Callable[..., Any], bool], ...] = ()  # and whether it takes the context
+    functions: tuple[tuple[Callable[..., Any], bool], ...] = ()  # each with whether it takes the context
 
     @staticmethod
     def of(form: OutputForm[Any], functions: Sequence[OutputCheck[Any, Any]]) -> Checks:
         return Checks(form, tuple((function, _takes_context(function)) for function in functions))
 
     async def run(self, ctx: RunContext[Any], output: Any, text: str) -> tuple[Any, str]:
-        """The answer as the checks leave it, and as a text. What they refuse is `Refused`."""
+        """Return the checked answer and its text; raise `Refused` if a check refuses it."""
         before = self._written(output)
         for function, takes_context in self.functions:
             try:
@@ -64,7 +64,7 @@ class Checks(Value):
         return output, text
 
     def _written(self, output: Any) -> str | None:
-        """The answer as a text; None of a type whose values cannot be written."""
+        """The answer as text; None if values of its type cannot be written."""
         try:
             return self.form.write(output)
         except CodecError:

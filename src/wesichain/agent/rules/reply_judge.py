@@ -1,4 +1,4 @@
-"""Replies: what the model's reply is, judged once, here, for every kind of model."""
+"""Replies: decides whether a reply is an answer, calls to run, malformed or paused, for all models."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ OutT = TypeVar("OutT")
 
 
 class Answer(Value, Generic[OutT]):
-    """The run is done."""
+    """A valid final answer."""
 
     output: OutT
     text: str
     reply: LlmResponse
-    call_id: str | None = None  # of the call that gave it, if one did
+    call_id: str | None = None  # of the call of a final tool that has the answer
 
 
 class Rejected(Value):
-    """One call that cannot be run, and why."""
+    """A call that cannot be run, with the error."""
 
     call: ToolCall
     error: InvalidModelActionError
@@ -43,13 +43,13 @@ class CallPlan(Value):
 
     reply: LlmResponse
     calls: Sequence[PreparedCall | Rejected]
-    is_flawed: bool = False  # some of them cannot be run
+    is_flawed: bool = False  # whether some of them cannot be run
 
 
 class Malformed(Value):
-    """Not an action at all. `reply` is what of it may stand in the history.
+    """A reply that is neither an answer nor calls to run. `reply` is its part for the history.
 
-    Where it has calls, they are answers: `errors` says of each what is wrong with it, None if nothing is.
+    If it has calls, they are invalid answers: `errors` has the error of each call, or None.
     """
 
     reply: LlmResponse
@@ -58,7 +58,7 @@ class Malformed(Value):
 
 
 class Pause(Value):
-    """The provider has stopped in the middle, and is to be asked on with its text so far."""
+    """A reply that the provider paused: the model is called again with its text so far."""
 
     reply: LlmResponse
 
@@ -67,7 +67,7 @@ Verdict: TypeAlias = Answer[OutT] | CallPlan | Malformed | Pause
 
 
 class ReplyJudge(Value, Generic[OutT]):
-    """Judges replies for one runtime: it has the tools that a model may call, and the form of an answer."""
+    """Judges replies for one runtime, with the tools that a model may call and the form of an answer."""
 
     registry: ToolRegistry
     output: OutputForm[OutT]
@@ -75,7 +75,7 @@ class ReplyJudge(Value, Generic[OutT]):
     offered: tuple[ToolSpec, ...]  # the tools, and those for a typed answer
 
     def with_tools(self, registry: ToolRegistry) -> ReplyJudge[OutT]:
-        """The same for other tools."""
+        """A copy with other tools."""
         return replace(self, registry=registry, offered=registry.specs() + self.output.final_tools)
 
     def judge(
@@ -90,7 +90,7 @@ class ReplyJudge(Value, Generic[OutT]):
         for call in calls:
             if not is_call(call):
                 return Malformed(LlmResponse(), _invalid(_call_flaw(call), reply, step_id))
-            if not call.name:  # of text models, when their own reply cannot be read
+            if not call.name:  # from the adapter of a text model that could not parse the reply
                 message = reply.reasoning or "a tool call has no name"
                 return Malformed(replace(reply, tool_calls=()), _invalid(message, reply, step_id, call))
             if not call.id or call.id in used_ids:
@@ -114,14 +114,14 @@ class ReplyJudge(Value, Generic[OutT]):
         return CallPlan(reply, ready)
 
     def prepare(self, call: ToolCall, step_id: int) -> PreparedCall | Rejected:
-        """One call, checked anew: after an approval, or when a run goes on in another process."""
+        """Check one call again, after an approval or in a resumed run."""
         return self._prepare(call, LlmResponse(tool_calls=(call,)), step_id, ())
 
     def _without_calls(self, reply: LlmResponse, step_id: int) -> Verdict[OutT]:
         if reply.finish_reason != "stop" or reply.opaque is not None:
             if reply.finish_reason == "pause":
                 return Pause(reply)
-            flaw = self._half_answer(reply, step_id)
+            flaw = self._incomplete(reply, step_id)
             if flaw is not None:
                 return flaw
         if not reply.content.strip():
@@ -142,8 +142,8 @@ class ReplyJudge(Value, Generic[OutT]):
             return Malformed(reply, invalid)
         return Answer(output, reply.content, reply)
 
-    def _half_answer(self, reply: LlmResponse, step_id: int) -> Malformed | None:
-        """A reply that was cut, withheld or refused is not an answer, with or without text."""
+    def _incomplete(self, reply: LlmResponse, step_id: int) -> Malformed | None:
+        """The error for a reply that was cut off, withheld or refused, and is never an answer; else None."""
         refusal = reply.opaque.get("refusal") if is_object(reply.opaque) else None
         text = reply.content.strip()
         if reply.finish_reason in ("refusal", "content_filter") or (refusal and not text):
@@ -159,25 +159,25 @@ class ReplyJudge(Value, Generic[OutT]):
         return None
 
     def judge_last_reply(self, reply: Any, *, step_id: int) -> Answer[OutT] | InvalidModelActionError:
-        """The reply to "answer now", or why it is none: an answer is there, whole, and of the right form."""
+        """The answer in the reply to the last request of a run, or the error if it has no complete answer."""
         if not is_response(reply):
             return _invalid(_shape_flaw(reply), reply, step_id)
         calls = tuple(call for call in reply.tool_calls if is_call(call))
         if any(call.name in self.final_names for call in calls):
             found = self._final_call(replace(reply, tool_calls=calls), step_id)
         else:
-            half = self._half_answer(reply, step_id)
-            if half is None and not reply.content.strip():
+            incomplete = self._incomplete(reply, step_id)
+            if incomplete is None and not reply.content.strip():
                 return _invalid(_EMPTY, reply, step_id)
-            found = half or self._text_answer(reply, step_id)
+            found = incomplete or self._text_answer(reply, step_id)
         return found.error if isinstance(found, Malformed) else found
 
     def _final_call(self, reply: LlmResponse, step_id: int) -> Answer[OutT] | Malformed:
-        """The first valid answer wins; other calls beside it are not run."""
+        """Return the first valid answer. Other calls in the same reply are not run."""
         if reply.finish_reason in ("refusal", "content_filter"):
-            half = self._half_answer(replace(reply, tool_calls=()), step_id)
-            assert half is not None
-            return half
+            incomplete = self._incomplete(replace(reply, tool_calls=()), step_id)
+            assert incomplete is not None
+            return incomplete
         errors: list[InvalidModelActionError | None] = []
         for call in reply.tool_calls:
             if call.name not in self.final_names:
@@ -200,7 +200,7 @@ class ReplyJudge(Value, Generic[OutT]):
         return Malformed(reply, next(error for error in errors if error is not None), errors)
 
     def refused(self, answer: Answer[Any], cause: Exception, *, step_id: int) -> Malformed:
-        """An answer of the right form that a check has refused, as a wrong one."""
+        """A well-formed answer that a check has refused, as a malformed reply."""
         calls = answer.reply.tool_calls
         call = next((call for call in calls if call.id == answer.call_id), None)
         error = _invalid(str(cause), answer.reply, step_id, call)
@@ -249,15 +249,15 @@ def _invalid(
     )
 
 
-class Misshapen:
-    """Stands for what a model once gave that was no reply: a recording has the error alone."""
+class NotAReply:
+    """A stand-in, in a replay, for a value that was not a reply: a recording has only its error."""
 
     def __init__(self, flaw: str) -> None:
         self.flaw = flaw
 
 
 def judge_of(registry: ToolRegistry, output: OutputForm[OutT]) -> ReplyJudge[OutT]:
-    """The judge for these tools and this form of answer, whose own tools must have names that are free."""
+    """The judge for these tools and this form of answer. No tool may have the name of a final tool."""
     names = frozenset(spec.name for spec in output.final_tools)
     for name in names:
         if name in registry:
@@ -266,7 +266,7 @@ def judge_of(registry: ToolRegistry, output: OutputForm[OutT]) -> ReplyJudge[Out
 
 
 def is_response(reply: Any) -> bool:
-    """Whether a model returned a response, on the outside: it may be anybody's code."""
+    """Whether a model returned a response. Only the types are checked."""
     if reply.__class__ is not LlmResponse and not isinstance(reply, LlmResponse):
         return False
     return reply.content.__class__ is str and reply.usage.__class__ is Usage
@@ -277,7 +277,7 @@ def is_call(call: Any) -> bool:
 
 
 def _shape_flaw(reply: Any) -> str:
-    if isinstance(reply, Misshapen):
+    if isinstance(reply, NotAReply):
         return reply.flaw
     if not isinstance(reply, LlmResponse):
         return f"the model returned {type(reply).__name__}, not an LlmResponse"
@@ -293,7 +293,7 @@ def _call_flaw(call: Any) -> str:
 
 
 def _with_unique_ids(reply: LlmResponse, step_id: int, used_ids: Collection[str]) -> LlmResponse:
-    """The reply with an id for every call that has none, or one that was used before in the run."""
+    """The reply with new ids for calls that have none, or one that was used before in the run."""
     taken = set(used_ids)
     calls: list[ToolCall] = []
     for index, call in enumerate(reply.tool_calls):

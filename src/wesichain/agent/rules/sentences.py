@@ -1,4 +1,4 @@
-"""Sentences: every text that the runtime itself sends to a model."""
+"""The texts that the runtime itself sends to a model. Recordings have them: a replay compares them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def repeated(tool_name: str, times: int) -> str:
 
 
 def catalog(tools: Iterable[ToolSpec]) -> str:
-    """The tools, one a line, for a model that does not seem to know them."""
+    """The list of the tools, for a model that called an unknown one."""
     lines = [f"- {spec.name}: {spec.description} Arguments: {dump_json(spec.parameters)}" for spec in tools]
     return "\nThe tools are:\n" + "\n".join(lines) if lines else "\nThere are no tools: answer in plain text."
 

@@ -1,4 +1,4 @@
-"""The tally: what has gone wrong in a run so far, and what follows from it."""
+"""The tally: counts of a run's errors, repeated calls and tools that are no longer offered."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _KEPT = 500  # characters
 
 
 class Tally(Mutable, eq=True, omit_defaults=True):
-    """Counts of one run. Plain data, so that an interrupted run takes a copy along.
+    """Counts of one run, as plain data that is stored with an interrupted run.
 
-    Its fields are set anew and never changed in place: what was copied stays as it was.
+    Fields are assigned and never changed in place, so that a shallow copy stays as it is.
     """
 
     __always__: ClassVar[tuple[str, ...]] = (
@@ -32,24 +32,24 @@ class Tally(Mutable, eq=True, omit_defaults=True):
         "limit",
     )
 
-    faults: dict[str, int] | None = None  # None, not an empty dict: most runs have none, and there are many
-    row: dict[str, int] | None = None  # of them, those since the last step that went well
+    faults: dict[str, int] | None = None  # by class of error; None, since most runs have no errors
+    row: dict[str, int] | None = None  # the faults since the last step without one
     reprompts: dict[str, int] | None = None
     tool_failures: dict[str, int] | None = None
     excluded: tuple[str, ...] = ()
     last_call: ToolCall | None = None
-    last_result: str = ""  # what the call gave (`short_result`)
+    last_result: str = ""  # the result of that call (`short_result`)
     repeats: int = 0
-    free: bool = False  # the next model call spends no step: by the policy, and there was one left
-    limit: str | None = None  # the limit that the run has met: what comes next is its last word
-    cuts: tuple[Cut, ...] = ()  # what the model was no longer shown
+    free: bool = False  # whether the next model call spends no step
+    limit: str | None = None  # the limit that the run has met: the next reply is the last one
+    cuts: tuple[Cut, ...] = ()  # made by the context views
     found: tuple[str, ...] = ()  # the tools that searches have found
-    advised: tuple[str, ...] = ()  # the tools that advice says to call
+    advised: tuple[str, ...] = ()  # the tools that the advice recommends
 
     def in_order(self, tools: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
-        """The tools as a model is offered them: what advice says to call before what it might try instead.
+        """The tools in the order in which they are offered: a recommended tool before similar ones.
 
-        These are the tools that take the same parameters; all others stay where they are.
+        Tools with the same parameters are similar. All other tools keep their places.
         """
         listed = list(tools)
         for name in reversed(self.advised):
@@ -61,7 +61,7 @@ class Tally(Mutable, eq=True, omit_defaults=True):
         return tuple(listed) if self.advised else tools
 
     def count_fault(self, error: BaseException) -> None:
-        """Count the error, and the causes behind it, under each of their classes."""
+        """Count the error and its causes under each of their classes and base classes."""
         names = {name for found in chain_of(error) for name in _names(type(found))}
         self.faults = _counted(self.faults, *names)
         self.row = _counted(self.row, *names)
@@ -73,7 +73,7 @@ class Tally(Mutable, eq=True, omit_defaults=True):
         return (self.row or {}).get(_name(error_class), 0)
 
     def may_reprompt(self, error: BaseException, strategy: RepromptStrategy) -> bool:
-        """Count one more reprompt for this class of error; False when the strategy allows no more."""
+        """Count a reprompt for this class of error; False if the strategy does not allow it."""
         match strategy:
             case OnceWithToolCatalog():
                 limit = 1
@@ -84,7 +84,7 @@ class Tally(Mutable, eq=True, omit_defaults=True):
         return self.reprompts[name] <= limit
 
     def count_tool_failure(self, tool_name: str, *, limit: int | None) -> bool:
-        """Count a failure of a tool; True when this one excludes it from the rest of the run."""
+        """Count a failure of a tool; True if the tool is not offered any more because of it."""
         self.tool_failures = _counted(self.tool_failures, tool_name)
         if limit is None or self.tool_failures[tool_name] < limit or tool_name in self.excluded:
             return False
@@ -93,7 +93,7 @@ class Tally(Mutable, eq=True, omit_defaults=True):
 
 
 def short_result(text: str) -> str:
-    """What a tally keeps of a call's result: all of it, or of a long one its length and checksum."""
+    """The text of a result, or the length and checksum of a long one, to compare with the next result."""
     return text if len(text) <= _KEPT else f"{len(text)} {crc32(text.encode('utf-8', 'surrogatepass'))}"
 
 
