@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from hashlib import sha256
 from typing import Any, TypeVar, cast
 
@@ -125,8 +125,7 @@ class RecordedEffects(Effects):
         try:
             reply = await self._live.ask(request, step_id=step_id, on_text=on_text)
         except Exception as error:
-            raised = to_plain(RaisedError.of(error))
-            self._failed[name] = {"raised": raised, "spare": self._extra_calls(before)}
+            self._failed[name] = {"raised": _raised(error), "spare": self._extra_calls(before)}
             raise
         if not isinstance(cast("object", reply), LlmResponse):
             return reply  # the loop will say what it thinks of it
@@ -182,7 +181,7 @@ class RecordedEffects(Effects):
             if once is not None:  # in place of its intent
                 await self._recording.write(name, _marked(_WAITING, call), once=once)
         elif result.error is not None and once is None:
-            self._failed[name] = {"raised": to_plain(RaisedError.of(result.error)), "ms": result.duration_ms}
+            self._failed[name] = {"raised": _raised(result.error), "ms": result.duration_ms}
         elif (done := _kept(result)) is not None:
             await self._recording.write(name, done if once is None else _marked(done, call), once=once)
         return result
@@ -239,6 +238,11 @@ def _marked(done: JsonValue, call: ToolCall) -> JsonValue:
 
 def _is_waiting(known: Any) -> bool:
     return is_dict(known) and known.get("did") == _WAITING
+
+
+def _raised(error: BaseException) -> JsonValue:
+    """An error as data, with its empty fields too: version 0.2.0 requires all five."""
+    return asdict(RaisedError.of(error))
 
 
 def _kept(result: ToolResult) -> JsonValue:
