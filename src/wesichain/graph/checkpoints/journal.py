@@ -46,6 +46,7 @@ from .thread import Thread
 
 _REBASE_RATIO = 4  # a whole state is written once the deltas since the last one are this much larger than it
 _REBASE_LEAST = 65_536  # and not before they have this many characters
+_SPENT = '"spent":'
 _OTHER_NOTES = {"error", "questions", "answer", "did", "asked", "answers"}  # than a result
 
 
@@ -173,9 +174,8 @@ class ThreadJournal:
             body["wrote"], body["out"] = out
         if answered:
             body["answered"] = answered
-        noted = None if settles is None else self._thread.pending(settles).spent
-        if noted is not None and self.account is None:  # it is settled with the other notes
-            body["spent"] = noted
+        if self.account is None and (spent := self._spent_by_thread()) is not None:  # an update
+            body["spent"] = spent
         if self._thread.once:
             is_all = source == "update" or (whole is not None and not self._owner)
             body |= self._done_once(settles, is_all=is_all)
@@ -262,7 +262,7 @@ class ThreadJournal:
     async def branch(self) -> None:
         """Begin anew where the head was, with all that is pending on it, and leave the head as it is.
 
-        What was done once on any branch stays done on this one.
+        What was done once on any branch stays done on this one, and what was spent stays spent.
         """
         body = self._fold.body
         stays: dict[str, Any] = {"source": "branch", "parent": self.head, "moment": self._fold.moment}
@@ -270,7 +270,21 @@ class ThreadJournal:
         if self._thread.once:
             stays["once"] = self._thread.once
         pending = self._thread.below(self._pending_owner(self.head))
-        await self._write_checkpoint(stays, {}, pending=pending)
+        await self._write_checkpoint(stays, {}, pending=[*pending, *self._spent_elsewhere()])
+
+    def _spent_by_thread(self) -> Any:
+        """What the thread has spent on all of its branches, as data: each branch begins with that."""
+        entries = self._thread.owned(self._owner)
+        noted = self._thread.pending(self._pending_owner(max(entries, default=0))).spent
+        bodies = (
+            parsed(entries[seq]) for seq in sorted(entries, reverse=True) if _SPENT in entries[seq].body
+        )
+        return noted or next((body["spent"] for body in bodies if "spent" in body), self._fold.spent)
+
+    def _spent_elsewhere(self) -> list[Entry]:
+        """The note of that for a branch; none where this journal is at the newest checkpoint."""
+        spent = None if self.is_newest else self._spent_by_thread()
+        return [] if spent is None else [Entry(0, str(self.head), 0, 0.0, dump_json({"spent": spent}))]
 
     async def note(self, notes: Sequence[tuple[NodeTask, NodeResult]]) -> None:
         """Keep the results of finished tasks until the super-step is over."""
@@ -489,6 +503,7 @@ class ThreadJournal:
             body |= {"wrote": sorted(out.keys), "out": self._code.writes(out.writes)}
         owner = self._pending_owner(self.head)
         pending = [self._migrated(entry, owner, loaded) for entry in self._thread.below(owner)]
+        pending += self._spent_elsewhere()
         values = self._code.all_values(Folded(loaded.position.values, {}))
         # An inner graph has no branches: what was pending on its old checkpoint is on the new one alone.
         await self._write_checkpoint(body, values, pending=pending, settles=owner if self._owner else None)
