@@ -107,9 +107,9 @@ async def test_a_recorded_error_has_the_five_fields_that_0_2_0_reads() -> None:
                 raise ConnectionError("the connection was lost")
             return await super().reply(request)
 
-    table = {ModelTransportError: Retry(), ToolFailedError: Reprompt(N(3))}
+    policy = Recovery({ModelTransportError: Retry(), ToolFailedError: Reprompt(N(3))})
     world, record = Unreliable(), Record()
-    outcome, _ = await world.run(record, policy=Recovery(table))
+    outcome, _ = await world.run(record, policy=policy)
     raised = [done["raised"] for done in record.done.values() if "raised" in done]
     assert outcome.text == "the end"  # type: ignore[union-attr]
     assert [one["error"] for one in raised] == ["ConnectionError", "ToolExecutionError"]
@@ -181,7 +181,7 @@ async def test_a_thread_that_somebody_else_writes_to_stops_the_run() -> None:
     record.is_full = True
     outcome, recording = await world.run(record)
     assert isinstance(outcome, Interrupted)
-    assert recording.cancellation.reason == "its thread was written to by somebody else"
+    assert recording.cancellation.reason == "another run has written to its thread"
     with pytest.raises(CheckpointError, match="somebody else has written to the thread"):
         recording.check()
     assert world.happened == ["ask 0"]

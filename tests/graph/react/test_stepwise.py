@@ -343,7 +343,7 @@ async def test_an_agent_inside_that_lacks_its_deps_is_the_nodes_failure() -> Non
 async def test_calls_without_a_run_are_refused_in_words() -> None:
     graph = stepwise("x", checkpointer=MemoryCheckpointer())
     await graph.update_state("t", {"input": "q", "final_output": None}, as_node="model")
-    with pytest.raises(GraphError, match="no run of the agent under way"):
+    with pytest.raises(GraphError, match="no unfinished run of the agent"):
         await graph.resume("t")
 
 
