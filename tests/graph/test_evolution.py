@@ -267,7 +267,7 @@ async def test_what_this_version_needs_and_the_thread_has_not_is_refused_by_name
     await new.update_state("t", {"log": ["y"]}, as_node="work")
     await stopped(build(Old, {"name": "z"}).invoke(Old(), replace(stop, thread_id="u")))
     with pytest.raises(
-        CheckpointError, match="has no value for 'name', which this version of the state needs"
+        CheckpointError, match="has no value for 'name', which this version of the state requires"
     ):
         await new.resume("u")
     assert (await build(New, None, migrations={2: lambda s: {**s, "name": "n"}}).resume("u")).log == ["z"]

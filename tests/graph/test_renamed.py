@@ -165,7 +165,7 @@ async def test_two_nodes_cannot_get_one_name() -> None:
     builder = GraphBuilder(Log).add_node("a", asks("a")).add_node("b", asks("b"))
     await waiting(builder.add_edge("__start__", "a").add_edge("__start__", "b").build(store))
     merged = GraphBuilder(Log, migrations={2: Migration(rename={"a": "b"})}).add_node("b", asks("b"))
-    with pytest.raises(CheckpointError, match="two tasks of the thread are called 'b'"):
+    with pytest.raises(CheckpointError, match="two tasks of the thread are named 'b'"):
         await merged.set_entry("b").build(store).resume("t")
 
 
@@ -231,7 +231,7 @@ async def test_a_join_with_a_new_source_that_cannot_come_any_more_is_refused() -
     store = MemoryCheckpointer()
     await arrived(store, ("a", "late"), "ask", "late")
     new = joined(store, ("a", "late", "new"), "ask", "late")
-    with pytest.raises(CheckpointError, match="whose source 'new' is new and cannot run any more"):
+    with pytest.raises(CheckpointError, match="whose new source 'new' can no longer run"):
         await new.resume("t")
     await new.update_state("t", None, as_node="new")
     assert (await new.get_state("t")).next == ()

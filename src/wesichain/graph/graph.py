@@ -19,7 +19,7 @@ from wesichain.store import Store
 from .checkpoints.checkpointer import Checkpointer, ThreadInfo
 from .checkpoints.fold import Pending
 from .checkpoints.journal import Loaded, OuterWrites, ThreadJournal
-from .compatibility import continued, still_waiting
+from .compatibility import resumable, still_waiting
 from .context import ALONE, ExecutionOptions, Sinks
 from .definition import START, Definition, mermaid
 from .engine import GraphRun, route, run_graph
@@ -222,7 +222,7 @@ class Graph(Translated, Generic[StateT]):
             if loaded is not None:
                 if not options.restart:
                     _check_finished(loaded, options)
-                    continued(self.definition, journal, loaded)
+                    resumable(self.definition, journal, loaded)
                 values = loaded.position.values
         taken = self._read(given)
         folded = take_input(self.definition, taken, values)
@@ -235,7 +235,7 @@ class Graph(Translated, Generic[StateT]):
             journal, loaded = await self._threads.find(thread_id, None, goes_on=True)
         else:
             journal, loaded = await self._threads.find_back(thread_id, checkpoint_id)
-        loaded = continued(self.definition, journal, loaded)
+        loaded = resumable(self.definition, journal, loaded)
         questions = journal.open_questions(loaded)
         matched = partial(match_answers, thread_id, value, by=how.by, now=self._clock.time())
         answers = matched(questions.by_id)
@@ -326,7 +326,7 @@ class Graph(Translated, Generic[StateT]):
         self._check_context(frame.context)
         loaded = journal.load() if journal is not None else None
         if loaded is not None and journal is not None:
-            loaded = continued(self.definition, journal, loaded)
+            loaded = resumable(self.definition, journal, loaded)
             if loaded.renamed:
                 loaded = await journal.migrate(loaded)
             counted_from = loaded.position.step if around.is_answered else loaded.counted_from
