@@ -404,7 +404,7 @@ def test_a_class_inside_a_function_is_read_as_far_as_it_can_be() -> None:
         pytest.param(object(), "cannot be a graph's state", id="no-type"),
         pytest.param(Twice, "'x' has two reducers", id="two-reducers"),
         pytest.param(Unreadable, "its annotations cannot be read", id="a-name-that-is-not-there"),
-        pytest.param(OfThree, "'x' has of_three for a reducer, which does not take two", id="a-reducer-of-three"),
+        pytest.param(OfThree, "the reducer of_three of the key 'x' does not take two", id="a-reducer-of-three"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_a_state_says_so(state_type: Any, message: str) -> None:
