@@ -396,7 +396,7 @@ async def test_a_state_that_cannot_be_kept_names_the_node_and_the_key(update: An
 
 async def test_a_state_that_nests_too_deeply_is_refused_by_name() -> None:
     for depth in (300, 900):
-        with pytest.raises(GraphError, match=r"node 'second'.*'thing'.*nests") as caught:
+        with pytest.raises(GraphError, match=r"node 'second'.*'thing'.*nest") as caught:
             await save(lambda _, depth=depth: {"thing": json.loads("[" * depth + "]" * depth)})
         assert caught.value.node == "second"
 

@@ -380,7 +380,7 @@ def test_a_node_sees_the_keys_of_its_input_type_and_the_output_is_filtered() -> 
     assert builder.build().invoke_sync({"question": "q", "secret": "x"}) == {"answer": "Q"}
     assert seen == [{"question": "q"}]
     with pytest.raises(
-        GraphDefinitionError, match="node 'x': Whole has the key 'question', which the state Out has not"
+        GraphDefinitionError, match="node 'x': Whole has the key 'question', which the state Out does not have"
     ):
         GraphBuilder(Out).add_node("x", node, input_type=Whole)
 

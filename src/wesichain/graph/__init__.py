@@ -1,4 +1,4 @@
-"""Graphs: nodes that run in super-steps over a shared state, with checkpoints and questions to people."""
+"""Graphs: nodes that run in super-steps over a shared state, with checkpoints and questions to humans."""
 
 from typing import TYPE_CHECKING
 
