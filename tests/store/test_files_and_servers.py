@@ -134,7 +134,7 @@ def _garbled(kind: Kind, path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        pytest.param(_foreign, "database of something else", id="of-another-program"),
+        pytest.param(_foreign, "database of another program", id="of-another-program"),
         pytest.param(_newer, "newer version", id="of-a-newer-version"),
         pytest.param(_text, "cannot be used", id="not-a-database"),
         pytest.param(_garbled, "cannot be used", id="with-pages-overwritten"),
