@@ -248,8 +248,8 @@ class Pending:
     """Folds the notes on a checkpoint into what is known of the tasks of the next super-step, by task id.
 
     `asked`, `by_id`: open questions of these tasks themselves. `waiting`: all open questions of tasks that do
-    not run before one of them is answered, including those of inner graphs. `moved`: the tasks of questions
-    that have just been answered. `unread`: results as stored.
+    not run before one of them is answered, including those of inner graphs. `just_answered`: the tasks of
+    questions that this resume has answered. `unread`: results as stored.
     """
 
     def __init__(
@@ -268,7 +268,7 @@ class Pending:
         self.last_event = 0
         self.spent: Any = None
         self.waiting: Mapping[str, tuple[GraphInterrupt, ...]] = {}
-        self.moved: frozenset[str] = frozenset()
+        self.just_answered: frozenset[str] = frozenset()
         self.refusal: CheckpointError | None = None  # the error of a result that this program cannot read
         for entry in entries:
             self.take(entry)
@@ -277,8 +277,8 @@ class Pending:
         """Return the tasks to run. If only the one just answered is left, the others are not searched."""
         if not self.results and not self.waiting:
             return frontier.tasks
-        if len(self.moved) == 1 and len(self.results) + len(self.waiting) + 1 == len(frontier.tasks):
-            return [frontier.by_id[task] for task in self.moved if task in frontier.by_id]
+        if len(self.just_answered) == 1 and len(self.results) + len(self.waiting) + 1 == len(frontier.tasks):
+            return [frontier.by_id[task] for task in self.just_answered if task in frontier.by_id]
         return [
             task for task in frontier.tasks if task.id not in self.results and task.id not in self.waiting
         ]
@@ -350,9 +350,11 @@ class Pending:
 
         `waiting`: the open questions, by their outermost task.
         """
-        self.moved = frozenset((*tasks_of(one.question.owner), one.question.task)[0] for one in answers)
+        self.just_answered = frozenset(
+            (*tasks_of(one.question.owner), one.question.task)[0] for one in answers
+        )
         self.waiting = left = dict(waiting)
-        for task in self.moved:
+        for task in self.just_answered:
             left.pop(task, None)
 
     def answered(self) -> list[Answered]:

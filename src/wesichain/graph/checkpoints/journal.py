@@ -475,7 +475,7 @@ class ThreadJournal:
             except CheckpointError as error:
                 pending.refusal = error
         # Questions of the outermost graph may be in inner graphs: `leave_waiting` sets its waiting tasks.
-        pending.waiting, pending.moved = dict(pending.asked) if self._owner else {}, frozenset()
+        pending.waiting, pending.just_answered = dict(pending.asked) if self._owner else {}, frozenset()
         return pending
 
     def answered(self, loaded: Loaded) -> tuple[Answered, ...]:

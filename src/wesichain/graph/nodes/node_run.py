@@ -64,10 +64,10 @@ def _retrieve_exception(running: asyncio.Future[Any]) -> None:
         running.exception()
 
 
-def close_coroutine(begun: object) -> None:
+def close_coroutine(awaitable: object) -> None:
     """Close a coroutine that will never be awaited."""
-    if inspect.iscoroutine(begun) and inspect.getcoroutinestate(begun) == inspect.CORO_CREATED:
-        begun.close()
+    if inspect.iscoroutine(awaitable) and inspect.getcoroutinestate(awaitable) == inspect.CORO_CREATED:
+        awaitable.close()
 
 
 def _outcome_of_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -163,30 +163,30 @@ class NodeRun(Mutable):
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # a failure is a value here
             return self._failed(error)
 
-    def run(self, begun: Awaitable[Any] | None) -> Coroutine[Any, Any, Outcome]:
-        """Run any task, or await what `run_plain` has begun, inside the process-wide hook for nodes."""
+    def run(self, awaitable: Awaitable[Any] | None) -> Coroutine[Any, Any, Outcome]:
+        """Run any task, or await what `run_plain` has started, inside the process-wide hook for nodes."""
         hook = around.hook
-        return self._run(begun) if hook is None else self._run_in_hook(hook, begun)
+        return self._run(awaitable) if hook is None else self._run_in_hook(hook, awaitable)
 
-    async def _run_in_hook(self, hook: CallHook, begun: Awaitable[Any] | None) -> Outcome:
+    async def _run_in_hook(self, hook: CallHook, awaitable: Awaitable[Any] | None) -> Outcome:
         with hook.node(self.node.name, self.at.step) as failing:
-            outcome = await self._run(begun)
+            outcome = await self._run(awaitable)
             if isinstance(outcome, GraphError):
                 failing(outcome.__cause__ or outcome)
             return outcome
 
-    async def _run(self, begun: Awaitable[Any] | None = None) -> Outcome:
+    async def _run(self, awaitable: Awaitable[Any] | None = None) -> Outcome:
         """Run the node and return its outcome. Raises only when the task is cancelled."""
         report = self.frame.report
         try:
-            if begun is None:
+            if awaitable is None:
                 self._begin()
             if report.owed:
                 await report.settle()
             if report.log.tap is not None:
                 TEXT_LISTENER.set(self._listener())  # in the context of this task only
             try:
-                returned = await self._attempts(begun)
+                returned = await self._attempts(awaitable)
             except OuterUpdate as inner:
                 returned = inner.update
             except BaseExceptionGroup as group:  # of a TaskGroup in the node
@@ -204,15 +204,15 @@ class NodeRun(Mutable):
 
     # --- attempts ----------------------------------------------------------------------------------
 
-    async def _attempts(self, begun: Awaitable[Any] | None) -> Any:
+    async def _attempts(self, awaitable: Awaitable[Any] | None) -> Any:
         """Call the node, with its retries; after the last failure, call its error handler."""
         node, failures = self.node, 0
         while True:
             try:
-                return await self._attempt(begun)
+                return await self._attempt(awaitable)
             except Exception as error:
                 failures += 1
-                begun = None
+                awaitable = None
                 self._make_view()  # discards changes that this attempt made to its copy of the state
                 retry = next((retry for retry in node.retry if retry.applies(error)), None)
                 if retry is None or failures >= retry.attempts:
@@ -230,12 +230,12 @@ class NodeRun(Mutable):
         finally:
             CURRENT.reset(token)
 
-    async def _attempt(self, begun: Awaitable[Any] | None) -> Any:
+    async def _attempt(self, awaitable: Awaitable[Any] | None) -> Any:
         asking = self._asked = self._open_question()
-        if begun is None and self._has_thread:
+        if awaitable is None and self._has_thread:
             returned = await self._call_in_thread(asking)
         else:
-            returned = self._call(asking) if begun is None else begun
+            returned = self._call(asking) if awaitable is None else awaitable
         if not inspect.isawaitable(returned):
             return returned
         token = CURRENT.set(asking)

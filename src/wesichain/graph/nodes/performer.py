@@ -78,12 +78,12 @@ class Performer:
             elif not isinstance(outcome := visit.run_plain(), _OUTCOMES):
                 waiting.append((task, visit, outcome))
             elif not self._take(task, outcome):
-                for _, _, begun in waiting:
-                    close_coroutine(begun)
+                for _, _, awaitable in waiting:
+                    close_coroutine(awaitable)
                 return
         if len(todo) == 1 and waiting and waiting[0][1].is_in_place:
-            task, visit, begun = waiting[0]
-            self._take(task, await visit.run(begun))
+            task, visit, awaitable = waiting[0]
+            self._take(task, await visit.run(awaitable))
         elif waiting:
             self.has_waited = True
             await self._run_concurrently(waiting)
@@ -102,8 +102,8 @@ class Performer:
         try:
             while running or to_begin:
                 while to_begin and len(running) < most:
-                    task, visit, begun = to_begin.popleft()
-                    running[task.id] = begin(ends.take(task, visit, begun))
+                    task, visit, awaitable = to_begin.popleft()
+                    running[task.id] = begin(ends.take(task, visit, awaitable))
                 if self._unsaved:
                     await self._save_results()
                 await self._wait(ends, waiting[0][0].node)
@@ -118,8 +118,8 @@ class Performer:
                 for task, outcome in ends.found:  # tasks that finished while another failed
                     if not isinstance(outcome, _CancelledOutsideError):
                         self._take(task, outcome)
-            for _, _, begun in waiting:  # a task may be cancelled before its first step
-                close_coroutine(begun)
+            for _, _, awaitable in waiting:  # a task may be cancelled before its first step
+                close_coroutine(awaitable)
 
     async def _wait(self, ends: _FinishedVisits, node: str) -> None:
         frame = self._frame
@@ -218,9 +218,9 @@ class _FinishedVisits:
         self._came = asyncio.Event()
         self._failure: BaseException | None = None
 
-    async def take(self, task: NodeTask, visit: NodeRun, begun: Awaitable[Any] | None) -> None:
+    async def take(self, task: NodeTask, visit: NodeRun, awaitable: Awaitable[Any] | None) -> None:
         try:
-            self.found.append((task, await visit.run(begun)))
+            self.found.append((task, await visit.run(awaitable)))
         except asyncio.CancelledError:
             outcome = _CancelledOutsideError("a node was cancelled from outside of the run")
             self.found.append((task, outcome))

@@ -136,7 +136,7 @@ class AgentNode:
             agent.runtime,
             ctx,
             partial(agent.outcome, task, history=history),
-            budget=_limited(agent.runtime.budget, ctx),
+            budget=_within_graph_limits(agent.runtime.budget, ctx),
             state_of=lambda _: state,
         )
         update: dict[str, Any] = {} if self._output is None else {self._output: outcome.output}
@@ -174,7 +174,7 @@ class AgentNode:
         )
 
 
-def _limited(budget: Budget, ctx: GraphContext) -> Budget:
+def _within_graph_limits(budget: Budget, ctx: GraphContext) -> Budget:
     """Limit the agent's budget to the steps and seconds that the graph has left."""
     seconds = seconds_left(ctx)
     if ctx.remaining_steps is not None:

@@ -184,7 +184,7 @@ class StateView(dict[str, Any]):
                 super().__setitem__(key, value.shared())
         self._unread = unread
 
-    def lent(self, key: str) -> Any:
+    def copy_of(self, key: str) -> Any:
         """Return the copy of this key's value, or None if it was not read."""
         return None if key in self._unread else super().get(key)
 

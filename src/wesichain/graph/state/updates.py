@@ -106,11 +106,11 @@ def known_key(schema: Schema, name: Any) -> Key:
 
 
 def _writes(schema: Schema, update: Mapping[Any, Any], view: Any, values: StateValues) -> list[Write]:
-    lent = view if isinstance(view, StateView) else None
+    state_view = view if isinstance(view, StateView) else None
     writes: list[Write] = []
     for name, value in update.items():
         key = known_key(schema, name)
-        if lent is not None and value is lent.lent(name) and is_copied(values.get(name)):
+        if state_view is not None and value is state_view.copy_of(name) and is_copied(values.get(name)):
             # The node returned a container that it read from the state: only its changes are the update.
             writes += difference(key, values[name], value)
         else:
