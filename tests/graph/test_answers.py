@@ -1,4 +1,4 @@
-"""The record of people: who was asked what, who answered, and what holds when nobody does."""
+"""Questions and answers: the stored record, the types of answers, timeouts and defaults."""
 
 from __future__ import annotations
 

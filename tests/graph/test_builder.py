@@ -1,4 +1,4 @@
-"""Building: everything that could not run is found before anything does, and named."""
+"""Building: every invalid definition is an error of `build`, before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a checkpoint holds: values by their declared types, deltas, and nothing that could make an object."""
+"""The contents of checkpoints: values by their declared types, deltas, and nothing that could create an object."""
 
 from __future__ import annotations
 

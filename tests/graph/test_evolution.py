@@ -1,4 +1,4 @@
-"""Evolution: threads of an older version of the program are read by a newer one, or refused by name."""
+"""Evolution: a newer version of the program reads threads of an older one, or refuses them with an error."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ async def test_going_back_migrates_what_is_pending_there() -> None:
 
 
 async def test_what_is_written_after_a_migration_is_not_migrated() -> None:
-    """The same process goes on: what siblings of the second question wrote is of the new version."""
+    """In one process, the writes of siblings of the second question have the new version."""
 
     def ask_twice(state: V3) -> dict[str, Any]:
         return {"log": [interrupt("again?")]}

@@ -1,4 +1,4 @@
-"""The fold of a thread's log: checkpoints into what is stored, notes into what is pending."""
+"""The fold of a thread's log: checkpoints into stored values, notes into what is pending."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions to people: asked in a node or at its door, answered later, perhaps elsewhere."""
+"""Questions to humans: asked in a node or before it, answered later, perhaps in another process."""
 
 from __future__ import annotations
 

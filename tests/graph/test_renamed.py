@@ -29,7 +29,7 @@ def asks(text: str) -> Callable[[Any], Any]:
 
 
 def chain(store: Checkpointer | None, *names: str, migrations: Any = None) -> Graph[Any]:
-    """Nodes one after the other; those whose name begins with `ask` ask."""
+    """A graph of nodes in a row; nodes whose names start with `ask` ask."""
     builder = GraphBuilder(Log, migrations=migrations).set_entry(names[0])
     for index, name in enumerate(names):
         builder.add_node(name, asks(name) if name.startswith("ask") else says(name))
@@ -175,7 +175,7 @@ async def test_two_nodes_cannot_get_one_name() -> None:
 def joined(
     store: Checkpointer, sources: tuple[str, ...], *more: str, join: bool = True, **options: Any
 ) -> Graph[Any]:
-    """All nodes begin at once but `late`, which follows `ask`; the sources lead to `end`."""
+    """All nodes start together except `late`, which follows `ask`; the sources lead to `end`."""
     builder = GraphBuilder(Log, **options).add_node("end", says("end"))
     for name in dict.fromkeys((*sources, *more)):
         builder.add_node(name, asks(name) if name == "ask" else says(name))

@@ -44,7 +44,7 @@ async def test_custom_values_come_from_threads_and_from_inner_graphs_in_order() 
         ("in", "sub", 1),
         ("in", "sub", 2),
     ]
-    await graph.invoke({})  # emitting where nobody listens does nothing
+    await graph.invoke({})  # emitting without listeners does nothing
 
 
 @pytest.mark.parametrize("modes", [("tokens",), (), "value", ("values", "x")], ids=repr)

@@ -1,4 +1,4 @@
-"""Files and servers that hold logs: the same promises for checkpoints and for conversations, each asserted once."""
+"""Files and servers with logs: tests that checkpoints and conversations share."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ async def _said(store: Any) -> list[int]:
 
 @dataclass(frozen=True)
 class Kind:
-    """What is kept, by which classes, and how a number is written to it and read back."""
+    """A kind of data: its classes, and how a number is written and read back."""
 
     sqlite: Callable[..., Any]
     postgres: Callable[..., Any]
     write: Callable[[Any, int], Coroutine[Any, Any, None]]
     read: Callable[[Any], Coroutine[Any, Any, list[int]]]
     error: type[Exception]
-    file: tuple[int, int]  # its version, and the id of the application
+    file: tuple[int, int]  # its version and application id
     tables: tuple[str, ...]  # the first has the version
     version: int
 

@@ -1,4 +1,4 @@
-"""An agent as a node, as it is: its task from the state, its deps from the context, its answer to the state."""
+"""An Agent as a node: its task from the state, its deps from the context, its answer in the state."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_agents_side_by_side_over_sends() -> None:
         answer: Annotated[list[str], Append]
 
     class Echo:
-        """Something else that answers like an agent."""
+        """Another object with the methods of an agent."""
 
         async def run(self, task: str, *, deps: Any = None) -> str:
             return f"{task} for {deps}"

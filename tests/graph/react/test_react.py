@@ -79,7 +79,7 @@ def _somebody(to: str) -> str:
 
 
 class Sends:
-    """A tool that needs approval, and counts what it has done."""
+    """A tool that needs approval, and counts its calls."""
 
     def __init__(self) -> None:
         self.sent: list[str] = []

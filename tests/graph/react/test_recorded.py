@@ -1,4 +1,4 @@
-"""The record of an agent in a node, on its own: what was done is not done again, and what is damaged is named."""
+"""The record of an agent in a node, by itself: no call is repeated, and damaged records are errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wesichain.trace import CollectingSink
 
 
 class Record:
-    """What a task has done, in memory."""
+    """The record of a task, in memory."""
 
     def __init__(self) -> None:
         self.done: dict[str, Any] = {}
@@ -43,7 +43,7 @@ class Record:
 
 
 class World:
-    """Counts what happens in it."""
+    """Counts its calls."""
 
     def __init__(self) -> None:
         self.happened: list[str] = []
