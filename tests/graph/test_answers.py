@@ -30,7 +30,7 @@ from wesichain.graph import (
     interrupt,
 )
 from wesichain.graph.questions import Paused, paused_in, plain_answer
-from wesichain.graph.react.hosting import approval_question
+from wesichain.graph.react.agent_run import approval_question
 from wesichain.testing import FakeClock
 
 

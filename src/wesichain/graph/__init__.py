@@ -26,7 +26,7 @@ from .context import ExecutionOptions, GraphContext
 from .definition import END, START, Migrate, Migration, RetryPolicy
 from .graph import Graph
 from .questions import Answered, GraphInterrupt, interrupt
-from .react.hosting import ToolFailurePolicy
+from .react.agent_run import ToolFailurePolicy
 from .react.node import ReActAgentNode
 from .react.stepwise import react_graph
 from .snapshots import Snapshot, TaskState

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from wesichain.core.internal import replace
 from wesichain.errors import CheckpointError
 
-from .checkpoints.journal import Loaded, ThreadJournal
+from .checkpoints.journal import LoadedCheckpoint, ThreadJournal
 from .checkpoints.statecode import StoredPayload
 from .definition import Definition, Join
 from .superstep import Frontier, NodeTask, added
@@ -22,7 +22,7 @@ _REMEDY = (
 )
 
 
-def resumable(definition: Definition, journal: ThreadJournal, loaded: Loaded) -> Loaded:
+def resumable(definition: Definition, journal: ThreadJournal, loaded: LoadedCheckpoint) -> LoadedCheckpoint:
     """Return the checkpoint with this program's joins; raise `CheckpointError` if it cannot resume there."""
     if loaded.refusal is not None:
         raise loaded.refusal
@@ -47,7 +47,7 @@ def resumable(definition: Definition, journal: ThreadJournal, loaded: Loaded) ->
     return replace(loaded, position=replace(loaded.position, frontier=frontier))
 
 
-def _check_inner(definition: Definition, journal: ThreadJournal, loaded: Loaded) -> None:
+def _check_inner(definition: Definition, journal: ThreadJournal, loaded: LoadedCheckpoint) -> None:
     """Check the unfinished inner graphs, at any depth."""
     for task, inner, inside, found in inner_checkpoints(definition, journal, loaded):
         if task.id not in loaded.pending.results:
@@ -55,11 +55,11 @@ def _check_inner(definition: Definition, journal: ThreadJournal, loaded: Loaded)
 
 
 def inner_checkpoints(
-    definition: Definition, journal: ThreadJournal, loaded: Loaded
-) -> list[tuple[NodeTask, Definition, ThreadJournal, Loaded]]:
+    definition: Definition, journal: ThreadJournal, loaded: LoadedCheckpoint
+) -> list[tuple[NodeTask, Definition, ThreadJournal, LoadedCheckpoint]]:
     """Find the inner graphs of the next super-step that have started, with their newest checkpoints."""
     before = {now: stored for stored, now in loaded.renamed.items()}
-    found: list[tuple[NodeTask, Definition, ThreadJournal, Loaded]] = []
+    found: list[tuple[NodeTask, Definition, ThreadJournal, LoadedCheckpoint]] = []
     for task in loaded.position.frontier.tasks:
         node = definition.nodes.get(task.node)
         if node is None or node.inner is None:

@@ -18,7 +18,7 @@ from wesichain.store import Store
 
 from .checkpoints.checkpointer import Checkpointer, ThreadInfo
 from .checkpoints.fold import Pending
-from .checkpoints.journal import Loaded, OuterWrites, ThreadJournal
+from .checkpoints.journal import LoadedCheckpoint, OuterWrites, ThreadJournal
 from .compatibility import resumable, still_waiting
 from .context import ALONE, ExecutionOptions, Sinks
 from .definition import START, Definition, mermaid
@@ -213,7 +213,7 @@ class Graph(Translated, Generic[StateT]):
         options = how.options
         journal: ThreadJournal | None = None
         values: StateValues | None = None
-        loaded: Loaded | None = None
+        loaded: LoadedCheckpoint | None = None
         if self.checkpointer is not None:
             thread_id = options.thread_id or self._new_id()
             if thread_id != options.thread_id:
@@ -532,7 +532,7 @@ def _earlier(one: float | None, other: float | None) -> float | None:
     return min(one, other) if one is not None and other is not None else one if other is None else other
 
 
-def _check_finished(loaded: Loaded, options: ExecutionOptions) -> None:
+def _check_finished(loaded: LoadedCheckpoint, options: ExecutionOptions) -> None:
     tasks = loaded.position.frontier.tasks
     if tasks:
         nodes = ", ".join(dict.fromkeys(repr(task.node) for task in tasks))

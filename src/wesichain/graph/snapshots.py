@@ -10,7 +10,7 @@ from wesichain.core.internal import Value, field
 from wesichain.errors import GraphError
 
 from .checkpoints.fold import Pending
-from .checkpoints.journal import Loaded, ThreadJournal
+from .checkpoints.journal import LoadedCheckpoint, ThreadJournal
 from .compatibility import inner_checkpoints
 from .definition import Definition
 from .questions import Answered, GraphInterrupt
@@ -57,7 +57,12 @@ class Snapshot(Value, Generic[StateT]):
 
 
 def snapshot(
-    definition: Definition, journal: ThreadJournal, loaded: Loaded, *, newest: bool, inner: bool = False
+    definition: Definition,
+    journal: ThreadJournal,
+    loaded: LoadedCheckpoint,
+    *,
+    newest: bool,
+    inner: bool = False,
 ) -> Snapshot[Any]:
     """Make the snapshot of a checkpoint; with `inner`, also those of the graphs inside its tasks."""
     position, pending = loaded.position, loaded.pending
@@ -93,7 +98,7 @@ def _next(states: Sequence[TaskState], *, newest: bool) -> tuple[str, ...]:
 
 
 def _inner(
-    definition: Definition, journal: ThreadJournal, loaded: Loaded, *, newest: bool
+    definition: Definition, journal: ThreadJournal, loaded: LoadedCheckpoint, *, newest: bool
 ) -> dict[str, Snapshot[Any]]:
     """Make the snapshots of the graphs inside the tasks of a checkpoint, at all depths."""
     return {
@@ -102,7 +107,7 @@ def _inner(
     }
 
 
-def _state_for_program(definition: Definition, loaded: Loaded, values: StateValues) -> Any:
+def _state_for_program(definition: Definition, loaded: LoadedCheckpoint, values: StateValues) -> Any:
     """Return the state as a value of the program's type, or as plain data if that is not possible."""
     if loaded.stored is not None:
         return dict(loaded.stored)

@@ -10,7 +10,7 @@ from wesichain.errors import CheckpointError, ConfigError
 from wesichain.store import is_name
 
 from .checkpoints.checkpointer import Checkpointer, ThreadInfo
-from .checkpoints.journal import Loaded, ThreadJournal
+from .checkpoints.journal import LoadedCheckpoint, ThreadJournal
 from .checkpoints.thread import Thread
 from .context import ALONE
 from .definition import Definition
@@ -38,7 +38,7 @@ class Threads:
         checkpoint_id: str | None = None,
         since: int | None = None,
         for_run: bool = False,
-    ) -> tuple[ThreadJournal, Loaded | None]:
+    ) -> tuple[ThreadJournal, LoadedCheckpoint | None]:
         """Return a thread's journal and its current checkpoint, if there is one.
 
         `for_run`: a run will continue from there, and may take the thread from the cache.
@@ -60,14 +60,14 @@ class Threads:
 
     async def find(
         self, thread_id: str, checkpoint_id: str | None, *, for_run: bool = False
-    ) -> tuple[ThreadJournal, Loaded]:
+    ) -> tuple[ThreadJournal, LoadedCheckpoint]:
         """Open a thread, and raise if it or the checkpoint does not exist."""
         journal, loaded = await self.open(thread_id, checkpoint_id=checkpoint_id, for_run=for_run)
         if loaded is None:
             raise unknown_thread(thread_id, checkpoint_id)
         return journal, loaded
 
-    async def find_back(self, thread_id: str, checkpoint_id: str) -> tuple[ThreadJournal, Loaded]:
+    async def find_back(self, thread_id: str, checkpoint_id: str) -> tuple[ThreadJournal, LoadedCheckpoint]:
         """Open a checkpoint to go back to; if the newest one is an unused branch from it, open that."""
         journal, loaded = await self.find(thread_id, checkpoint_id)
         if journal.is_branch_of(loaded.checkpoint):

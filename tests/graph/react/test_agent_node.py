@@ -33,7 +33,7 @@ from wesichain.graph import (
     ReActAgentNode,
     Send,
 )
-from wesichain.graph.react.hosting import read_decisions
+from wesichain.graph.react.agent_run import read_decisions
 from wesichain.policy import Interrupt
 from wesichain.testing import FakeClock, ScriptedLlm, calls
 from wesichain.tools import ToolContext

@@ -233,14 +233,14 @@ def _renumbered(entry: Entry, numbers: Mapping[int, int]) -> Entry:
 # --- notes -----------------------------------------------------------------------------------------
 
 
-class Questions(NamedTuple):
+class OpenQuestions(NamedTuple):
     """The open questions on a checkpoint: by the task of its graph that each belongs to, and by id."""
 
     by_task: Mapping[str, tuple[GraphInterrupt, ...]]
     by_id: Mapping[str, GraphInterrupt]
 
     @classmethod
-    def of(cls, by_task: Mapping[str, tuple[GraphInterrupt, ...]]) -> Questions:
+    def of(cls, by_task: Mapping[str, tuple[GraphInterrupt, ...]]) -> OpenQuestions:
         return cls(by_task, {one.id: one for asked in by_task.values() for one in asked})
 
 

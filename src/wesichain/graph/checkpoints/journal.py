@@ -28,8 +28,8 @@ from wesichain.store import Entry
 from .fold import (
     FORMAT,
     CheckpointFold,
+    OpenQuestions,
     Pending,
-    Questions,
     chain,
     moved,
     once_in,
@@ -61,7 +61,7 @@ class OuterWrites(Value):
         return OuterWrites(self.keys | more.keys, (*self.writes, *more.writes))
 
 
-class Loaded(Value):
+class LoadedCheckpoint(Value):
     """A checkpoint as read from the log, with the names that nodes have in this program.
 
     `refusal` is the reason why this program cannot resume from its values; `stored` has them as plain data in
@@ -347,7 +347,7 @@ class ThreadJournal:
 
     # --- reading -----------------------------------------------------------------------------------
 
-    def load(self, checkpoint: int | None = None) -> Loaded | None:
+    def load(self, checkpoint: int | None = None) -> LoadedCheckpoint | None:
         """Read a checkpoint, by default the newest, and move to it. Return None if there is none."""
         bodies = self._thread.owned(self._owner)
         seq = max(bodies, default=None) if checkpoint is None else checkpoint
@@ -364,13 +364,13 @@ class ThreadJournal:
             self._size = -1  # migrated values cannot be stored as a delta
         return self._moved_to(loaded)
 
-    def reload(self, position: Position) -> Loaded:
+    def reload(self, position: Position) -> LoadedCheckpoint:
         """Read the current checkpoint again, using the position that the run has reached there."""
         values = self._code.kept(position.values)
         with undamaged(self.thread_id):
             return self._moved_to(self._loaded(self._fold, values, position.frontier))
 
-    def _moved_to(self, loaded: Loaded) -> Loaded:
+    def _moved_to(self, loaded: LoadedCheckpoint) -> LoadedCheckpoint:
         self.last_event = self._kept_event = loaded.last_event
         self.counted_from = loaded.counted_from
         return loaded
@@ -379,10 +379,10 @@ class ThreadJournal:
         """Whether nothing has been written to the thread since this journal last did."""
         return self._size >= 0 and await self._thread.is_current(in_place=in_place)
 
-    def load_all(self, limit: int | None = None) -> list[Loaded]:
+    def load_all(self, limit: int | None = None) -> list[LoadedCheckpoint]:
         """Read all checkpoints, newest first. Each costs as much as it changed."""
         bodies = self._thread.owned(self._owner)
-        found: list[Loaded] = []
+        found: list[LoadedCheckpoint] = []
         unwanted = 0 if limit is None else max(0, len(bodies) - limit)
         fold, values = CheckpointFold(self.thread_id), None
         with undamaged(self.thread_id):
@@ -423,7 +423,7 @@ class ThreadJournal:
 
     def _loaded(
         self, fold: CheckpointFold, values: StateValues | None = None, frontier: Frontier | None = None
-    ) -> Loaded:
+    ) -> LoadedCheckpoint:
         """`values`, `frontier`: if they are known already."""
         entry, body, code, version = fold.entry, fold.body, self._code, fold.version
         read = code.values(fold.stored, version) if values is None else ReadValues(values, self._migration)
@@ -433,7 +433,7 @@ class ThreadJournal:
             frontier, renamed = code.frontier(body, read.migration, version, is_old=fold.format < 2)
         pending = self._pending(entry.seq, renamed, read.migration, version)
         spent = pending.spent or fold.spent
-        return Loaded(
+        return LoadedCheckpoint(
             checkpoint=entry.seq,
             parent=body.get("parent"),
             position=Position(read.values, frontier, int(body["step"])),
@@ -474,16 +474,16 @@ class ThreadJournal:
                 pending.results[task] = self._code.read_result(stored, migration, version)
             except CheckpointError as error:
                 pending.refusal = error
-        # Questions of the outermost graph may be in inner graphs: `leave_waiting` sets its waiting tasks.
+        # The outermost graph may have questions in inner graphs: `leave_waiting` sets its waiting tasks.
         pending.waiting, pending.just_answered = dict(pending.asked) if self._owner else {}, frozenset()
         return pending
 
-    def answered(self, loaded: Loaded) -> tuple[Answered, ...]:
+    def answered(self, loaded: LoadedCheckpoint) -> tuple[Answered, ...]:
         """Return the questions answered up to and on a checkpoint."""
         pending = self._thread.answered(self._pending_owner(loaded.checkpoint))
         return (*map(read_answered, loaded.settled), *pending)
 
-    async def migrate(self, loaded: Loaded) -> Loaded:
+    async def migrate(self, loaded: LoadedCheckpoint) -> LoadedCheckpoint:
         """Write a checkpoint of an older version again, with its pending notes and the node names of this
         version, and move to it. The old one is not changed.
         """
@@ -508,7 +508,7 @@ class ThreadJournal:
         assert found is not None, "it was written just now"
         return found
 
-    def _migrated(self, entry: Entry, owner: str, loaded: Loaded) -> Entry:
+    def _migrated(self, entry: Entry, owner: str, loaded: LoadedCheckpoint) -> Entry:
         """Return a pending entry with the node names of this version."""
         ids = loaded.renamed
         if entry.owner != owner:
@@ -526,7 +526,7 @@ class ThreadJournal:
             body = {"task": task, **self._code.result(node, loaded.pending.results[task])}
         return replace(entry, body=dump_json(body))
 
-    def open_questions(self, loaded: Loaded) -> Questions:
+    def open_questions(self, loaded: LoadedCheckpoint) -> OpenQuestions:
         """Return the open questions on a checkpoint, at any depth, in the order of their tasks."""
         with undamaged(self.thread_id):
             questions = self._thread.questions(self._pending_owner(loaded.checkpoint))
@@ -534,7 +534,7 @@ class ThreadJournal:
         tasks = [*filter(found.__contains__, planned)]
         if len(tasks) < len(found):  # some had other names
             tasks = [*(task for task in found if task not in planned), *tasks]
-        return questions if tasks == [*found] else Questions.of({task: found[task] for task in tasks})
+        return questions if tasks == [*found] else OpenQuestions.of({task: found[task] for task in tasks})
 
     async def copy_to(self, thread_id: str, checkpoint: int) -> None:
         """Copy a checkpoint to a new thread, with its ancestors, its pending notes and all records of calls

@@ -10,7 +10,7 @@ from wesichain.graph.questions import Answered, tasks_of
 from wesichain.store import Entry, is_settled
 
 from .checkpointer import Checkpointer
-from .fold import ONCE, Pending, Questions, once_in, parsed, read_answered
+from .fold import ONCE, OpenQuestions, Pending, once_in, parsed, read_answered
 from .parts import as_kept
 
 _ANSWER = '"answer'  # of a note, or of a checkpoint that has settled some
@@ -128,18 +128,18 @@ class Thread:
                     found += map(read_answered, rows)
         return sorted(found, key=lambda one: one.at)
 
-    def questions(self, owner: str) -> Questions:
+    def questions(self, owner: str) -> OpenQuestions:
         """Return the open questions on a checkpoint, at any depth."""
         own = self.pending(owner)
         inner = [one for one in self.owners_below(owner) if one != owner and _has_notes(one)]
         if not inner:
-            return Questions(own.asked, own.by_id)
+            return OpenQuestions(own.asked, own.by_id)
         found, depth = dict(own.asked), owner.count("/") // 3
         for one in inner:
             task = tasks_of(one)[depth]
             for asked in self.pending(one).asked.values():
                 found[task] = (*found.get(task, ()), *asked)
-        return Questions.of(found)
+        return OpenQuestions.of(found)
 
     def below(self, owner: str) -> list[Entry]:
         """Return the entries at and below an owner, in order."""

@@ -19,7 +19,7 @@ from wesichain.graph.state.updates import StateUpdate
 from wesichain.policy import Budget
 from wesichain.tools import ToolRegistry
 
-from .hosting import ToolFailurePolicy, instructions, node_runtime, run_id_in, run_in_node, seconds_left
+from .agent_run import ToolFailurePolicy, instructions, node_runtime, run_id_in, run_in_node, seconds_left
 
 
 class ReActAgentNode:

@@ -40,7 +40,7 @@ from wesichain.graph.watch.report import ScopedSink
 from wesichain.policy import Budget
 from wesichain.tools import PreparedCall, RunContext, ToolRegistry
 
-from .hosting import (
+from .agent_run import (
     ToolFailurePolicy,
     approval_question,
     decisions_of,
