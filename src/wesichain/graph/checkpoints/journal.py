@@ -173,7 +173,7 @@ class ThreadJournal:
             body["wrote"], body["out"] = out
         if answered:
             body["answered"] = answered
-        if self.account is None and (spent := self._spent_by_thread()) is not None:  # an update
+        if source == "update" and (spent := self._spent_by_thread()) is not None:
             body["spent"] = spent
         if self._thread.once:
             is_all = source == "update" or (whole is not None and not self._owner)
