@@ -84,7 +84,7 @@ def _exact(kind: Any, encode: Code, decode: Code, stored: type | None = None) ->
         try:
             return encode(value)
         except ValueError as error:
-            raise CodecError(f"{kind.__name__} has no JSON: {error}") from error
+            raise CodecError(f"{kind.__name__} cannot be written as JSON: {error}") from error
 
     def read(data: Any) -> Any:
         if stored is not None and type(data) is not stored:
@@ -143,7 +143,7 @@ def _plain_scalar(*taken: type) -> Coder:
         if type(plain) not in taken:
             raise _wrong(value, f"a {first.__name__}")
         if is_float and not isfinite(plain):
-            raise CodecError(f"{plain} is a number that JSON lacks")
+            raise CodecError(f"{plain} is not a JSON number")
         return plain
 
     return Coder(check, check)

@@ -377,13 +377,13 @@ def _newer(version: int, now: int) -> CheckpointError:
 
 
 def _refused(node: str | None, key: str, error: Exception) -> CheckpointError:
-    reason = "it nests too deeply" if isinstance(error, RecursionError) else str(error)
+    reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
     if node is not None:
         what = f"node {node!r}: the key {key!r} cannot be stored in the checkpoint: {reason}"
     else:
         what = (
             f"the key {key!r} could not be read from the checkpoint: {reason}; if its type has "
-            f"changed, say how with GraphBuilder(..., migrations={{2: function}})"
+            f"changed, convert it with GraphBuilder(..., migrations={{2: function}})"
         )
     return CheckpointError(what, node=node)
 

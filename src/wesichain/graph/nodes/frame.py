@@ -86,7 +86,7 @@ class Frame(Value):
 
     def out_of_time(self, node: str) -> GraphTimeoutError:
         return GraphTimeoutError(
-            f"the run was out of time at node {node!r} (max_duration={self.options.max_duration})", node=node
+            f"the run ran out of time at node {node!r} (max_duration={self.options.max_duration})", node=node
         )
 
     def number_events(self) -> None:
