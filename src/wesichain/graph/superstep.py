@@ -255,7 +255,7 @@ def _frontier(
 
 
 def check_target(definition: Definition, source: str, target: object) -> str | Send:
-    """Return the target if it exists; raise an error that names the source otherwise."""
+    """A target that there is; anything else is an error that names the place."""
     name = target.node if isinstance(target, Send) else target
     if isinstance(target, str | Send) and (name in definition.nodes or (name == END and target is name)):
         return target

@@ -157,7 +157,7 @@ class ThreadJournal:
             settles = None
         answered = [] if settles is None else [write_answered(one) for one in self._thread.answered(settles)]
         whole = self._base_checkpoint(folded)
-        if whole is not None:  # earlier checkpoints are no longer read
+        if whole is not None:  # nothing before it is read any more
             counted = counted if source == "input" else self._visits(fold) + counted
             if self._owner:
                 keys, writes = out or ((), ())

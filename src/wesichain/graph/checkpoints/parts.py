@@ -20,7 +20,7 @@ _HAS_BYTES = '"data":"'
 
 
 def as_kept(store: object, entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Prepare entries for a store: if it stores parts, their bytes are removed from the text."""
+    """Entries as a store takes them: with the bytes of parts beside the text, if it keeps those."""
     has_bytes = any(_HAS_BYTES in entry.body for entry in entries)
     return [*map(apart, entries)] if has_bytes and getattr(store, "keeps_parts", False) else entries
 

@@ -81,7 +81,7 @@ class CycleWatch:
             return set()
         try:
             return {(task.node, hash((self._total, fingerprint(task.payload)))) for task in frontier.tasks}
-        except TypeError:  # a value that cannot be compared
+        except TypeError:  # of a value whose sameness nobody can tell
             return set()
 
 

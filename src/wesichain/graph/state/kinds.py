@@ -29,7 +29,7 @@ def is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
 
 
 def is_items(value: object) -> TypeGuard[Sequence[Any]]:
-    """Whether a value is a sequence other than text or bytes."""
+    """A sequence of items: a list or the like, and not a text."""
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 

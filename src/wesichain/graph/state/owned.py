@@ -75,13 +75,13 @@ def plain_list(value: Any) -> Any:
 
 
 def clone(value: Any) -> Any:
-    """Return a deep copy that shares immutable values."""
+    """A copy down to what cannot be changed."""
     copy = _copier(kind_of(value))
     return value if copy is None else copy(value)
 
 
 def is_copied(value: Any) -> bool:
-    """Whether nodes get a copy of this value, because it is mutable."""
+    """Whether a value that the run owns is lent as a copy: it could be changed in place."""
     return _copier(kind_of(value)) is not None and not (is_tuple(value) and _all_shared(value))
 
 
