@@ -50,6 +50,9 @@ REASONS = {
     "graph/test_options.py::test_what_a_thread_has_spent_is_kept_however_it_goes_on": (
         "the graph's account ends the run, and is no part of the run's recording"
     ),
+    "graph/test_options.py::test_a_branch_counts_what_its_thread_has_spent_since_the_checkpoint": (
+        "the graph's account ends the run, and is no part of the run's recording"
+    ),
     "graph/test_options.py::test_what_an_agent_receives_again_is_not_spent_again": (
         "the graph's account ends the run, and is no part of the run's recording"
     ),

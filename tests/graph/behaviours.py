@@ -1,4 +1,4 @@
-"""Which behaviours of the graph corpus the tests hold: by a mark on the test, or by a reason why not."""
+"""Which behaviours of the graph corpus have a test (marked with their numbers), and why the others have none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def behaviour(*ids: str) -> Callable[[F], F]:
-    """Mark a test as the one that holds these behaviours."""
+    """Mark a test as the test of these behaviours."""
 
     def mark(test: F) -> F:
         test.behaviours = ids  # type: ignore[attr-defined]  # read by test_behaviours

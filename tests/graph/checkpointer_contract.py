@@ -1,4 +1,4 @@
-"""The contract of checkpointers, with the behaviours that its tests hold."""
+"""The contract of checkpointers, with the behaviours that it tests."""
 
 from __future__ import annotations
 

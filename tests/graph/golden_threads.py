@@ -1,4 +1,4 @@
-"""Threads of every kind that a file can hold; `python -m tests.graph.golden_threads FILE` writes them as SQL.
+"""Threads of every kind; `python -m tests.graph.golden_threads FILE` writes them as SQL.
 
 Run with the source of a released version to add a golden file; never replace one.
 """
@@ -38,7 +38,7 @@ def note(name: str) -> Any:
 
 
 def build(store: Checkpointer) -> Graph[State]:
-    """A half-arrived join, a node that asks three times, Sends beside it, and an inner graph that asks."""
+    """An incomplete join, a node that asks three times, Sends beside it, and an inner graph that asks."""
     inner = GraphBuilder(State).add_node("x", note("x"))
     inner.add_node("ask", lambda _: {"log": [interrupt("inside")]}).add_edge("x", "ask").set_entry("x")
     builder = GraphBuilder(State).add_node("quick", note("quick")).add_node("way", note("way"))

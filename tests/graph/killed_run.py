@@ -1,6 +1,6 @@
 """A run that kills itself: `python -m tests.graph.killed_run STORE EFFECTS POINT`.
 
-POINT is where: `in:b` inside a node after its effect, `before:b` before it, `append:3` before the third
+POINT is the place: `in:b` inside a node after its effect, `before:b` before it, `append:3` before the third
 write to the store, `appended:3` after it.
 """
 

@@ -1,4 +1,4 @@
-"""What the tests of graphs share: a state with a log, nodes that note and ask, and a run that stops."""
+"""Shared by the tests of graphs: a state with a log, nodes that write to it and ask, and runs that stop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Log(TypedDict, total=False):
 
 
 def note(name: str, calls: list[str] | None = None) -> Any:
-    """A node that notes its name in the log, and its call."""
+    """A node that adds its name to the log, and counts its call."""
 
     def node(_: Any) -> Any:
         if calls is not None:
@@ -29,12 +29,12 @@ def note(name: str, calls: list[str] | None = None) -> Any:
 
 
 def ask(question: Any) -> Any:
-    """A node that notes the answer to a question."""
+    """A node that adds the answer to its question to the log."""
     return lambda _: {"log": [interrupt(question)]}
 
 
 def chain(*nodes: Any, **options: Any) -> Graph[Log]:
-    """The nodes n0, n1, ... one after the other."""
+    """A graph of the nodes n0, n1, ... in a row."""
     builder = GraphBuilder(Log).set_entry("n0")
     for index, node in enumerate(nodes):
         builder.add_node(f"n{index}", node)
@@ -44,7 +44,7 @@ def chain(*nodes: Any, **options: Any) -> Graph[Log]:
 
 
 async def stopped(running: Any) -> GraphInterruptedError:
-    """The error of a run that waits for an answer, or was told to stop."""
+    """Return the error of a run that waits for an answer, or stopped at an interrupt."""
     with pytest.raises(GraphInterruptedError) as caught:
         await running
     return caught.value

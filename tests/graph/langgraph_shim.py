@@ -1,4 +1,4 @@
-"""LangGraph's names over this engine: as thin as can be, for its own tests of time travel."""
+"""A thin adapter with LangGraph's names, for running its tests of time travel with this engine."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _config(thread_id: str, checkpoint_id: str | None = None, **more: Any) -> di
 
 
 def _snapshot(one: Snapshot[Any], answered: tuple[GraphInterrupt, ...] = (), **more: Any) -> StateSnapshot:
-    """A snapshot of ours as one of theirs; `answered` are questions that were answered there since."""
+    """Convert a snapshot to LangGraph's; `answered` are the questions answered on it since."""
 
     def tasks() -> Iterator[Task]:
         for name in one.next:
@@ -80,7 +80,7 @@ def _snapshot(one: Snapshot[Any], answered: tuple[GraphInterrupt, ...] = (), **m
 
 
 class CompiledGraph:
-    """A graph with LangGraph's methods. `keeps` is what it calls `checkpointer=True`."""
+    """A graph with LangGraph's methods. `keeps` is its `checkpointer=True`."""
 
     def __init__(self, graph: Graph[Any], *, keeps: bool) -> None:
         self.graph = graph
@@ -106,7 +106,7 @@ class CompiledGraph:
         return _snapshot(self.graph.get_state_sync(where["thread_id"], moment, inner=subgraphs))
 
     def get_state_history(self, config: dict[str, Any]) -> Iterator[StateSnapshot]:
-        """The checkpoints, newest first. An input is one of ours and two of theirs: before and after START."""
+        """The checkpoints, newest first. LangGraph has two for an input, before and after START, where we have one."""
         history = self.graph.history_sync(config["configurable"]["thread_id"])
         later = {one.parent_id: one for one in history}
         for one in history:
@@ -163,7 +163,7 @@ class StateGraph:
 
 
 def _with_append(state: Any) -> Any:
-    """The state with our reducer in place of `operator.add` on lists, whose type says all that is needed."""
+    """The state with `Append` in place of `operator.add` on lists."""
     keys = {}
     for name, hint in get_type_hints(state, include_extras=True).items():
         is_list = get_origin(hint) is Annotated and get_origin(get_args(hint)[0]) is list
@@ -172,7 +172,7 @@ def _with_append(state: Any) -> Any:
 
 
 def _as_node(node: Callable[..., Any]) -> Callable[..., Any]:
-    """A node that asks for a config is given one, made of our context."""
+    """Pass a config made from our context to a node that takes one."""
     if "config" not in node.__annotations__:
         return node
 

@@ -1,4 +1,4 @@
-"""Legs of a run in other processes: a few workers, each of which knows nothing of what the others did."""
+"""Legs of a run in other processes: a few workers that share nothing but the store."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Cut(BaseException):
 
 
 class Mortal(Checkpointer):
-    """A store that takes so many writes and then cuts the run, before the write or just after it."""
+    """A store that stops the run at a given write, before or just after it."""
 
     def __init__(self, store: Checkpointer) -> None:
         self.store = store
@@ -53,7 +53,7 @@ class Mortal(Checkpointer):
             raise Cut
 
     def live(self, lives: int, *, after: bool = False) -> None:
-        """Take so many writes from now on; -1 for any number."""
+        """Accept so many more writes; -1 for any number."""
         self.lives, self.after, self.is_dead = lives, after, False
 
     @override
@@ -74,7 +74,7 @@ class Mortal(Checkpointer):
 
 @dataclass(frozen=True)
 class Leg:
-    """A stretch of a run, from one stop to the next: it begins, or goes on with answers or from a moment."""
+    """A part of a run up to its next stop: it starts a run, or resumes one with answers or from a checkpoint."""
 
     thread: str
     is_new: bool = False
@@ -86,7 +86,7 @@ class Leg:
 
 @dataclass(frozen=True)
 class Stop:
-    """How a leg ended: the state, a conflict, the process's death, or questions (their ids and values)."""
+    """The end of a leg: the state, a conflict, the death of the process, or questions (their ids and values)."""
 
     state: Any = None
     asked: tuple[tuple[str, Any], ...] | None = None
@@ -115,7 +115,7 @@ async def run_leg(graph: Graph[Any], leg: Leg) -> Stop:
 
 @dataclass(frozen=True)
 class Job:
-    """All that a process is given: the program by its seed, its versions, the store, and the leg.
+    """The input of a process: the program's seed, its versions, the store, and the leg.
 
     `place` is a path or a URL; a store in memory travels as the `entries` of the thread.
     """
@@ -155,7 +155,7 @@ async def _work(job: Job) -> Report:
 
 @asynccontextmanager
 async def opened(place: str) -> AsyncIterator[Checkpointer]:
-    """The store of a place, for as long as the block runs."""
+    """Open the store of a place for the block."""
     if not place:
         yield MemoryCheckpointer()
     elif place.startswith("postgres"):
@@ -169,7 +169,7 @@ async def opened(place: str) -> AsyncIterator[Checkpointer]:
 
 
 class Workers:
-    """Processes that take turns: whoever goes on with a thread is not who left it."""
+    """Processes that take turns, so that a thread is always continued by another process."""
 
     def __init__(self, processes: Sequence[Process]) -> None:
         self._processes = processes
@@ -182,7 +182,7 @@ class Workers:
 
 
 class Process:
-    """A process that runs legs, one after the other."""
+    """A process that runs legs in sequence."""
 
     def __init__(self) -> None:
         command = [*python(), "-c", "from tests.graph.processes import serve; serve()"]
@@ -206,7 +206,7 @@ class Process:
 
 
 def serve() -> None:
-    """In the process: run the legs that come over standard input."""
+    """Run the legs that come over standard input (in the worker process)."""
     while True:
         try:
             job = pickle.load(sys.stdin.buffer)  # of the process that started this one

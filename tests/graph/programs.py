@@ -1,4 +1,4 @@
-"""Random programs, and the graphs that they are: in two versions, of which the second came later."""
+"""Random programs and their graphs, in several versions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class State(TypedDict, total=False):
 
 
 class NewState(TypedDict, total=False):
-    """The same, wider, with one key more."""
+    """A wider state, with one more key."""
 
     era: str
     log: Annotated[list[str | int], Append]
@@ -102,10 +102,10 @@ def random_program(chance: Random, *, depth: int = 2, first: int = 0) -> Program
 
 
 class Machine:
-    """Builds the graphs of a program, and counts what their nodes do.
+    """Builds the graphs of a program, and counts the calls of their nodes.
 
-    Each deployment is the next version: it renames nodes, all of a sudden and at every depth, or widens the
-    state and adds nodes and a join. `names` are what the program's nodes are called now.
+    Each deployment is the next version: it renames nodes at every depth, or widens the
+    state and adds nodes and a join. `names` are the present names of the program's nodes.
     """
 
     def __init__(self, program: Program) -> None:
@@ -117,7 +117,7 @@ class Machine:
         self.names = {name: name for name in all_names(program)}
 
     def deploy(self, chance: Random) -> None:
-        """Make the next version of the program."""
+        """Switch to the next version of the program."""
         if not self.is_wide and chance.random() < 0.3:
             self.deploy_version(None)
             return
@@ -125,12 +125,12 @@ class Machine:
         now = [self.names[name] for name in chosen]
         if chance.random() < 0.5:
             new = [f"{name}@{len(self.deployed)}" for name in chosen]
-        else:  # they change places
+        else:  # they swap names
             new = chance.sample(now, len(now))
         self.deploy_version(dict(zip(now, new, strict=True)))
 
     def deploy_version(self, renamed: dict[str, str] | None) -> None:
-        """Make a given version the next: one with other names, or (None) with the wider state."""
+        """Switch to a given version: one with other names, or (None) with the wider state."""
         self.versions.append(renamed)
         if renamed is None:
             self.deployed.append(Migration(lambda state: {**state, "era": "new"}))
@@ -173,7 +173,7 @@ class Machine:
         return builder.set_entry(first).build(store, defaults=options)
 
     def without(self, chance: Random, store: Checkpointer) -> Graph[Any]:
-        """A program that lacks some of the nodes and joins, or all of them: a deployment that went wrong."""
+        """A program without some or all of the nodes and joins: a faulty deployment."""
         builder: GraphBuilder[Any] = GraphBuilder(State).add_node("stranger", lambda _: None)
         kept = [name for name in self.program.steps if chance.random() < 0.5]
         for name in kept:
@@ -185,7 +185,7 @@ class Machine:
         async def call(state: Any) -> Any:
             seen = dict(state)
             answers = [interrupt(question) for question in questions(name, step, seen)]
-            for _ in range(self.turns.randrange(6)):  # the end does not depend on who is first
+            for _ in range(self.turns.randrange(6)):  # the result does not depend on their order
                 await asyncio.sleep(0)
             update = visit(name, step, seen, answers)
             self.visits[name] += 1
@@ -207,7 +207,7 @@ def _sender(target: str, count: int) -> Any:
 
 
 def _applied(state: Any, update: dict[str, Any]) -> Any:
-    """The whole state, with the update in it."""
+    """Return the whole state, with the update applied."""
     for key, new in update.items():
         if key in ("log", "now"):
             state[key] = [*state[key], *new]

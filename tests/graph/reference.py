@@ -1,6 +1,6 @@
 """A plain interpreter of graphs, to compare the engine with: no loop, no threads, no journal, no resume.
 
-A program is data. What a node does follows from its name, its number and the state that it sees, so that the
+A program is data. A node's behaviour depends on its name, its number and the state that it sees, so that the
 interpreter and the engine's nodes (`tests/graph/programs.py`) share that one function and nothing else.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def mix(old: int, new: int) -> int:
-    """A reducer that depends on the order and cannot be taken back."""
+    """A reducer that depends on the order and is not invertible."""
     return (old * 3 + new) % 1009
 
 
@@ -33,7 +33,7 @@ ZEROS: dict[str, Any] = {"log": [], "total": 0, "tags": set(), "facts": {}, "bes
 
 @dataclass
 class Step:
-    """A node: what it writes, whether it returns the whole state, whether it asks, its inner program."""
+    """A node: its writes, whether it returns the whole state, whether it asks, its inner program."""
 
     writes: tuple[str, ...] = ()
     whole: bool = False
@@ -57,7 +57,7 @@ class Program:
 
 
 class Conflict(Exception):
-    """Two tasks of one super-step wrote what only one may."""
+    """Two tasks of one super-step wrote a key that only one may write."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
@@ -65,7 +65,7 @@ class Conflict(Exception):
 
 
 class Set:
-    """A value that sets its key, and stands beside nobody's."""
+    """A value that sets its key, and conflicts with any other write."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -76,7 +76,7 @@ def answer_to(question: str) -> str:
 
 
 def visit(name: str, step: Step, state: dict[str, Any], answers: list[str]) -> dict[str, Any]:
-    """What a node writes to the state that it sees."""
+    """Return the writes of a node that sees this state."""
     if name == "turn":
         return {"turns": state.get("turns", 0) + 1}
     number, seen = int(name[1:]), len(state.get("log", []))
@@ -102,7 +102,7 @@ def questions(name: str, step: Step, state: dict[str, Any]) -> list[str]:
 
 
 class Interpreter:
-    """Runs a program. `visits` counts how often each node came to its end."""
+    """Runs a program. `visits` counts how often each node finished."""
 
     def __init__(self) -> None:
         self.visits: Counter[str] = Counter()
@@ -111,7 +111,7 @@ class Interpreter:
         return self._run(program, given)[0]
 
     def _run(self, program: Program, given: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
-        """The state at the end, and every write that was made on the way."""
+        """Return the final state, and all writes."""
         state = deepcopy({**ZEROS, **given})
         order = {name: index for index, name in enumerate(program.steps)}
         tasks: list[tuple[str, Any]] = [(next(iter(program.steps)), None)]
@@ -159,7 +159,7 @@ class Interpreter:
 
 
 def whole(seen: dict[str, Any], update: dict[str, Any]) -> list[tuple[str, Any]]:
-    """The writes that stand for a whole state: folded alone, each gives what the state has."""
+    """Convert a whole state to writes: folded alone, each gives the value in the state."""
     writes: list[tuple[str, Any]] = []
     for key, new in update.items():
         if key == "mixed":
@@ -170,7 +170,7 @@ def whole(seen: dict[str, Any], update: dict[str, Any]) -> list[tuple[str, Any]]
             if max(seen["best"], new) != seen["best"]:
                 writes.append((key, new))
         elif key == "now":
-            writes.append((key, seen["now"] + new))  # each super-step begins it anew
+            writes.append((key, seen["now"] + new))  # each super-step resets it
         elif key == "last":
             writes += [(key, new)] if seen.get("last") != new else []
         elif key == "tags":
@@ -184,13 +184,13 @@ def whole(seen: dict[str, Any], update: dict[str, Any]) -> list[tuple[str, Any]]
 
 
 def handed(ended: dict[str, Any], written: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """What an inner program gives to the one outside: its writes, and of keys without a fold the last value."""
+    """The writes of an inner program to the outer one: all of them, or for keys without a reducer the last value."""
     plain = sorted({key for key, _ in written} - FOLDS.keys())
     return [(key, value) for key, value in written if key in FOLDS] + [(key, ended[key]) for key in plain]
 
 
 def fold(state: dict[str, Any], done: list[list[tuple[str, Any]]]) -> dict[str, Any]:
-    """The state after the writes of all tasks, in the order of the tasks."""
+    """Fold the writes of all tasks, in the order of the tasks."""
     after = deepcopy(state)
     after["now"] = []
     for key in sorted({key for writes in done for key, _ in writes}):

@@ -1,4 +1,4 @@
-"""The record of people: who was asked what, who answered, and what holds when nobody does."""
+"""Questions and answers: the stored record, the types of answers, timeouts and defaults."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from wesichain.graph import (
     interrupt,
 )
 from wesichain.graph.questions import Paused, paused_in, plain_answer
-from wesichain.graph.react.hosting import question as shown_question
+from wesichain.graph.react.agent_run import approval_question
 from wesichain.testing import FakeClock
 
 
@@ -252,7 +252,7 @@ def test_a_question_of_a_call_is_shown_with_its_fields() -> None:
     asked = PendingCall(
         ToolCall("c", "order", {"n": 1}), "t", 5.0, ("inner",), False, Question("Which?", {"type": "object"})
     )
-    assert shown_question([asked]) == {
+    assert approval_question([asked]) == {
         "reason": "approval",
         "calls": [
             {
@@ -268,6 +268,13 @@ def test_a_question_of_a_call_is_shown_with_its_fields() -> None:
         ],
     }
     plain = PendingCall(ToolCall("c", "order", {}), "t", external=True)
-    assert shown_question([plain])["reason"] == "external"
-    assert shown_question([plain, asked])["reason"] == "approval"
-    assert shown_question([plain])["calls"][0].keys() == {"token", "id", "tool", "args", "scope", "external"}
+    assert approval_question([plain])["reason"] == "external"
+    assert approval_question([plain, asked])["reason"] == "approval"
+    assert approval_question([plain])["calls"][0].keys() == {
+        "token",
+        "id",
+        "tool",
+        "args",
+        "scope",
+        "external",
+    }

@@ -1,4 +1,4 @@
-"""Every behaviour of the corpus has a test here, or a reason."""
+"""Every behaviour of the corpus has a test here, or a reason for having none."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ FOLDER = Path(__file__).parent
 
 
 def marked() -> dict[str, list[str]]:
-    """The tests that hold each behaviour."""
+    """The tests of each behaviour."""
     found: dict[str, list[str]] = {}
     for path in [*FOLDER.glob("test_*.py"), FOLDER / "checkpointer_contract.py"]:
         if path.stem == "test_postgres":
-            continue  # holds nothing that the contract does not
+            continue  # tests nothing beyond the contract
         module = importlib.import_module(f"tests.graph.{path.stem}")
         members = [member for _, member in inspect.getmembers(module)]
         for owner in [module, *[member for member in members if inspect.isclass(member)]]:
@@ -31,7 +31,7 @@ def marked() -> dict[str, list[str]]:
     return found
 
 
-# The behaviours, by the numbers of the corpus, so that none can be forgotten where that is absent.
+# The numbers of the corpus, so that none can be missed if the corpus is absent.
 LISTED = numbered(
     "G",
     *(range(1, 18), range(20, 39), range(40, 51), range(60, 71), range(80, 96)),
@@ -45,7 +45,7 @@ def test_every_behaviour_is_held_or_has_a_reason() -> None:
     assert not held.keys() & REASONS.keys(), "a reason beside a test"
 
 
-@pytest.mark.skipif(OUTSIDE not in ORIGINS, reason="the corpus has no more than LISTED, which is held above")
+@pytest.mark.skipif(OUTSIDE not in ORIGINS, reason="the corpus has only LISTED, which is tested above")
 def test_the_numbers_are_those_of_the_corpus() -> None:
     page = (corpora() / "graph_behaviours.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^([GK]\d+) ", page, flags=re.MULTILINE)) == LISTED

@@ -1,4 +1,4 @@
-"""Building: everything that could not run is found before anything does, and named."""
+"""Building: every invalid definition is an error of `build`, before anything runs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def begun(*names: str) -> GraphBuilder[dict[str, Any]]:
         pytest.param(lambda: begun("a").add_edge("a", "x").build(), MissingNodeError, "edge 'a' -> 'x': there is no node 'x'; the nodes: 'a'", id="edge-to-nowhere"),
         pytest.param(lambda: begun("a").add_edge("x", "a").build(), MissingNodeError, "edge 'x' -> 'a': there is no node 'x'", id="edge-from-nowhere"),
         pytest.param(lambda: begun("a").add_edge(END, "a").build(), InvalidEdgeError, "nothing comes after END", id="edge-out-of-END"),
-        pytest.param(lambda: begun("a").add_edge("a", START).build(), InvalidEdgeError, "nothing leads back to START", id="edge-into-START"),
+        pytest.param(lambda: begun("a").add_edge("a", START).build(), InvalidEdgeError, "no edge leads back to START", id="edge-into-START"),
         pytest.param(lambda: builder("a").add_edge(START, END).build(), InvalidEdgeError, "between them", id="START-to-END"),
         pytest.param(
             lambda: builder("a", "b", "c").add_edge("a", cast("Any", ["b", "c"])),

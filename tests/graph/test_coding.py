@@ -1,4 +1,4 @@
-"""What a checkpoint holds: values by their declared types, deltas, and nothing that could make an object."""
+"""The contents of checkpoints: values by their declared types, deltas, and nothing that could create an object."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def test_what_is_not_of_the_type_is_refused(type_: Any, value: Any) -> None:
 
 @pytest.mark.parametrize("type_", [Foreign, list[Foreign], type[int], "unresolved"])
 def test_a_type_that_is_not_data_is_refused(type_: Any) -> None:
-    with pytest.raises(CodecError, match="not a type that can be kept"):
+    with pytest.raises(CodecError, match="not a type that can be stored"):
         coder_of(type_)
 
 
@@ -387,7 +387,7 @@ async def save(node: Any, given: Any = None) -> Any:
 )
 async def test_a_state_that_cannot_be_kept_names_the_node_and_the_key(update: Any, key: str) -> None:
     with pytest.raises(
-        CheckpointError, match=f"node 'second': the key '{key}' cannot be kept in the checkpoint"
+        CheckpointError, match=f"node 'second': the key '{key}' cannot be stored in the checkpoint"
     ) as e:
         await save(lambda _: update)
     assert e.value.node == "second"
@@ -396,7 +396,7 @@ async def test_a_state_that_cannot_be_kept_names_the_node_and_the_key(update: An
 
 async def test_a_state_that_nests_too_deeply_is_refused_by_name() -> None:
     for depth in (300, 900):
-        with pytest.raises(GraphError, match=r"node 'second'.*'thing'.*nests") as caught:
+        with pytest.raises(GraphError, match=r"node 'second'.*'thing'.*nest") as caught:
             await save(lambda _, depth=depth: {"thing": json.loads("[" * depth + "]" * depth)})
         assert caught.value.node == "second"
 
@@ -413,7 +413,7 @@ async def test_an_answer_that_cannot_be_kept_is_refused() -> None:
     built = graph.build(MemoryCheckpointer())
     with pytest.raises(Exception, match="waits for an answer"):
         await built.invoke({}, T)
-    with pytest.raises(CheckpointError, match="the answer to 'ask' cannot be kept"):
+    with pytest.raises(CheckpointError, match="the answer to 'ask' cannot be stored"):
         await built.resume("t", object())
     assert (await built.resume("t", 5))["thing"] == 5
 
@@ -476,7 +476,7 @@ async def test_a_result_of_a_sibling_that_cannot_be_kept_is_refused() -> None:
         GraphBuilder(Typed).add_node("good", lambda _: {"point": 5}).add_node("ask", lambda _: interrupt(1))
     )
     graph = builder.add_edge("__start__", "good").add_edge("__start__", "ask").build(MemoryCheckpointer())
-    with pytest.raises(CheckpointError, match="node 'good': the key 'point' cannot be kept"):
+    with pytest.raises(CheckpointError, match="node 'good': the key 'point' cannot be stored"):
         await graph.invoke({}, T)
 
 
@@ -539,7 +539,7 @@ async def test_a_checkpoint_whose_base_is_gone_is_an_error_of_ours() -> None:
     store = MemoryCheckpointer()
     await store.append("t", [Entry(5, "", 3, 0.0, body(parent=4))], after=0)
     graph = GraphBuilder(Typed).add_node("a", lambda _: None).set_entry("a").build(store)
-    with pytest.raises(CheckpointError, match=r"what it is based on \(3\) is missing"):
+    with pytest.raises(CheckpointError, match=r"its base \(3\) is missing"):
         await graph.get_state("t")
 
 

@@ -1,4 +1,4 @@
-"""The context of a run: given to invoke and resume, seen by nodes and routers at any depth, never stored."""
+"""The context of a run: passed to invoke and resume, available to nodes and routers at any depth, never stored."""
 
 from __future__ import annotations
 

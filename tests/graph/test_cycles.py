@@ -1,4 +1,4 @@
-"""Cycles: found where a node keeps seeing the same state, and nowhere else."""
+"""Cycles: detected if a node repeatedly sees the same state, and in no other case."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wesichain.graph.nodes.cycles import fingerprint
 
 
 class NoHash:
-    """Equal by what it holds, and so without a hash."""
+    """Compared by its contents, and therefore without a hash."""
 
     def __init__(self, n: int) -> None:
         self.n = n
@@ -26,7 +26,7 @@ class NoHash:
 
 
 class ByAddress:
-    """Changes, and is hashed by its address."""
+    """Mutable, with a hash of its address."""
 
     n = 0
 

@@ -1,4 +1,4 @@
-"""Deltas: what has changed of a value, and what is made of that again."""
+"""Deltas: the change of a value, and the value rebuilt from it."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def note(name: str) -> Any:
 
 
 def note_on_the_loop(name: str) -> Any:
-    """In virtual time nothing may need a thread while a timer is set."""
+    """In virtual time, no thread may be needed while a timer is set."""
 
     async def call(_: Any) -> Any:
         return {"log": [name]}
@@ -54,7 +54,7 @@ def note_on_the_loop(name: str) -> Any:
 
 
 def build(*edges: str, entry: str | None = None, **nodes: Any) -> GraphBuilder[Log]:
-    """A graph of nodes that note their names: `a>b` is an edge, `a+b>c` a join."""
+    """A graph of nodes that add their names to the log: `a>b` is an edge, `a+b>c` a join."""
     builder = GraphBuilder(Log)
     names = dict.fromkeys(name for edge in edges for part in edge.split(">") for name in part.split("+"))
     for name in {**names, **nodes}:
@@ -142,7 +142,7 @@ class Loop(TypedDict, total=False):
 
 
 def loop(step: Any, **options: Any) -> int:
-    """How often a node runs that changes the state so, before the run ends."""
+    """Return how often a node that makes this change runs before the run ends."""
     visits: list[int] = []
 
     def node(state: Loop) -> Any:
@@ -270,7 +270,7 @@ async def test_a_failure_stops_the_siblings_and_leaves_no_task() -> None:
 
 
 class Flaky:
-    """Fails a number of times, each time after it has spoilt its state."""
+    """Fails a number of times, each time after changing its state in place."""
 
     def __init__(self, *errors: BaseException) -> None:
         self.errors = list(errors)
@@ -355,7 +355,7 @@ async def test_an_error_handler_stands_in_for_a_node_that_has_failed_for_good() 
 
 
 async def stubborn(_: Any) -> Any:
-    """Swallows its cancellation and goes on for a long time."""
+    """Ignores its cancellation and continues for a long time."""
     for _ in range(15):
         try:
             await asyncio.sleep(0.1)
@@ -416,7 +416,7 @@ async def test_the_whole_run_has_a_time_too(where: str) -> None:
         builder.add_node("c", sleep_long).add_edge("a", "c")
     if where == "inside":
         builder = build(c=builder.build())
-    with pytest.raises(GraphTimeoutError, match=r"out of time at node '[bc]'"):  # whose time is over first
+    with pytest.raises(GraphTimeoutError, match=r"out of time at node '[bc]'"):  # has the earlier time limit
         await builder.build().invoke({}, ExecutionOptions(max_duration=1.0))
     assert asyncio.get_running_loop().time() < 2.5
 
@@ -503,7 +503,7 @@ async def test_cancelling_the_caller_cancels_the_run(node: Any, beside: bool) ->
 
 @pytest.mark.parametrize("is_inner", [False, True], ids=["outer", "inner"])
 async def test_what_finishes_while_the_run_is_cancelled_is_not_run_again(is_inner: bool) -> None:
-    """A node in a thread cannot be stopped: it is let finish, and its result is kept."""
+    """A node in a thread cannot be stopped: the run waits for it, and its result is kept."""
     calls: list[str] = []
     begun, go = threading.Event(), threading.Event()
 

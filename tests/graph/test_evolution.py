@@ -1,4 +1,4 @@
-"""Evolution: threads of an older version of the program are read by a newer one, or refused by name."""
+"""Evolution: a newer version of the program reads threads of an older one, or refuses them with an error."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ async def test_going_back_migrates_what_is_pending_there() -> None:
 
 
 async def test_what_is_written_after_a_migration_is_not_migrated() -> None:
-    """The same process goes on: what siblings of the second question wrote is of the new version."""
+    """In one process, the writes of siblings of the second question have the new version."""
 
     def ask_twice(state: V3) -> dict[str, Any]:
         return {"log": [interrupt("again?")]}
@@ -267,7 +267,7 @@ async def test_what_this_version_needs_and_the_thread_has_not_is_refused_by_name
     await new.update_state("t", {"log": ["y"]}, as_node="work")
     await stopped(build(Old, {"name": "z"}).invoke(Old(), replace(stop, thread_id="u")))
     with pytest.raises(
-        CheckpointError, match="has no value for 'name', which this version of the state needs"
+        CheckpointError, match="has no value for 'name', which this version of the state requires"
     ):
         await new.resume("u")
     assert (await build(New, None, migrations={2: lambda s: {**s, "name": "n"}}).resume("u")).log == ["z"]

@@ -1,4 +1,4 @@
-"""The examples run, and say what they should; the calculator against a server that speaks OpenAI's protocol."""
+"""The examples run and print the expected results; the calculator uses a server with OpenAI's protocol."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_an_example_is_short_and_runs(
 
 
 class ChatServer(BaseHTTPRequestHandler):
-    """Adds, multiplies, answers: as a model would, by what the conversation has so far."""
+    """Adds, multiplies and answers, depending on the conversation so far, as a model would."""
 
     asked: list[dict[str, Any]]
 
@@ -82,7 +82,7 @@ class ChatServer(BaseHTTPRequestHandler):
 
     @override
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        """Suppress the log."""
 
 
 def test_the_calculator_speaks_openais_protocol() -> None:

@@ -1,4 +1,4 @@
-"""The fold of a thread's log: checkpoints into what is stored, notes into what is pending."""
+"""The fold of a thread's log: checkpoints into stored values, notes into what is pending."""
 
 from __future__ import annotations
 
@@ -128,9 +128,7 @@ def test_what_is_damaged_is_named() -> None:
         parsed(entry(1, []))
     with pytest.raises(CheckpointError, match="entry 1 of the thread is damaged: "):
         parsed(replace(entry(1, []), body="{"))
-    with pytest.raises(
-        CheckpointError, match=r"checkpoint 3 cannot be read: what it is based on \(1\) is missing"
-    ):
+    with pytest.raises(CheckpointError, match=r"checkpoint 3 cannot be read: its base \(1\) is missing"):
         chain({3: checkpoint(3, {}), 2: checkpoint(2, {})}, 3)
     newer = replace(LOG[0], body=LOG[0].body.replace('"format": 3', '"format": 4'))
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Files of every released format still open. To add one: python -m tests.graph.test_golden (never replace one)."""
+"""Files of every released format can still be read. To add one: python -m tests.graph.test_golden (never replace one)."""
 
 from __future__ import annotations
 

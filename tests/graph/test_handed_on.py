@@ -1,4 +1,4 @@
-"""Writes all the way: those of inner graphs, of whole states and of Sends reach the reducers as writes."""
+"""The writes of inner graphs, of whole states and of Sends reach the reducers as writes."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 @draws(30)
 @given(st.data(), st.sampled_from(sorted(VALUES)))
 def test_the_write_of_a_whole_state_gives_that_state(data: st.DataObject, name: str) -> None:
-    """The law: folded alone, the write that stands for a whole state gives just that state."""
+    """Folded alone, the write derived from a whole state gives just that state."""
     old, new = data.draw(VALUES[name]), data.draw(VALUES[name])
     builder = GraphBuilder(Record).add_node("a", lambda s: replace(s, **{name: new})).set_entry("a")
     done = builder.build().invoke_sync(Record(**{name: old}))

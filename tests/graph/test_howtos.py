@@ -1,4 +1,4 @@
-"""LangGraph's how-to programs, written with this engine: each gives its result, in the lines that the page says."""
+"""LangGraph's how-to programs, written with this engine: each gives its result, in the number of lines that the page states."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RESULTS: dict[str, list[str | re.Pattern[str]]] = {
 
 
 def lines_of(path: Path) -> int:
-    """The lines of a program, without blank ones, comments, its docstring and what is only printed."""
+    """The lines of a program, without blank lines, comments, its docstring and prints."""
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines()
     described = ast.parse(text).body[0].end_lineno or 0

@@ -1,4 +1,4 @@
-"""Names that last: tasks, joins, questions and branches are found again by name, in any version of the program."""
+"""Permanent names: tasks, joins, questions and branches are identified by name, in any version of the program."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ async def test_an_update_as_a_node_leaves_the_deferred_nodes_waiting(at: str) ->
 
 @pytest.mark.parametrize("is_new", [False, True], ids=["one-process", "another-each-time"])
 async def test_looking_at_a_question_again_is_no_visit(is_new: bool) -> None:
-    """A node is counted once its super-step is over, not each time that its thread is resumed."""
+    """A visit is counted at the end of its super-step, not each time that its thread is resumed."""
     store = MemoryCheckpointer()
 
     def make() -> Any:

@@ -1,4 +1,4 @@
-"""One law of writes: a graph as a node passes on the writes that it made, at any depth, whatever it ends in."""
+"""A graph as a node passes its writes to the outer graph, at any depth, however it ends."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Outer(TypedDict, total=False):
 
 
 class Plain(TypedDict, total=False):
-    """The same keys, without reducers."""
+    """A state with these keys, without reducers."""
 
     total: int
     log: list[str]
@@ -44,7 +44,7 @@ class Plain(TypedDict, total=False):
 
 
 def row(state: Any, *nodes: Any) -> GraphBuilder[Any]:
-    """Nodes one after the other."""
+    """A graph of nodes in a row."""
     builder = GraphBuilder(state).set_entry("n0")
     for index, node in enumerate(nodes):
         builder.add_node(f"n{index}", node)
@@ -82,7 +82,7 @@ writes = st.fixed_dictionaries(
 def test_a_graph_as_a_node_writes_what_its_nodes_write(
     rows: list[dict[str, Any]], depth: int, kind: Any, stored: bool
 ) -> None:
-    """The law: nodes inside graphs, at any depth, give the state that the same nodes give outside."""
+    """Nodes inside graphs, at any depth, lead to the same state as the same nodes without inner graphs."""
     nodes = [lambda _, one=one: one for one in rows]
     begin = {"total": 3, "log": ["in"], "facts": {"z": 1}, "plain": 1}
     flat = row(Outer, *nodes).build().invoke_sync(begin)
@@ -121,7 +121,7 @@ async def test_kept_state_of_a_graph_inside_a_kept_graph_is_kept(kind: Any) -> N
     def build() -> Graph[Any]:
         inmost = GraphBuilder(kind).add_node("count", count).set_entry("count").build()
 
-        # The count is known to the inmost graph alone: the middle one does not share it.
+        # Only the innermost graph has the count: the middle one does not share it.
         class Log(TypedDict, total=False):
             log: Annotated[list[str], Append]
 

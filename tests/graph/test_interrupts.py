@@ -1,4 +1,4 @@
-"""Questions to people: asked in a node or at its door, answered later, perhaps elsewhere."""
+"""Questions to humans: asked in a node or before it, answered later, perhaps in another process."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_a_node_cannot_catch_its_own_question_by_accident() -> None:
 
 
 async def test_a_question_that_is_not_data_is_refused_by_name() -> None:
-    with pytest.raises(CheckpointError, match="node 'n0': what it asked cannot be kept"):
+    with pytest.raises(CheckpointError, match="node 'n0': the question cannot be stored"):
         await chain(ask(object())).invoke({}, T)
 
 

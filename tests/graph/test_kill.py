@@ -1,4 +1,4 @@
-"""SIGKILL between and inside super-steps: the run is resumed to the same end, and what was done stays done."""
+"""SIGKILL between and inside super-steps: the run is resumed to the same end, and no finished node runs again."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from wesichain.graph import Graph
 END = ["in", "a", "b", "c", "x", "y", "d"]
 NODES = ["a", "b", "c", "x", "y", "d"]
 
-# Where the process dies, and the nodes whose effect may then be seen twice: they had begun, and nobody
-# could know that they had finished.
+# Where the process dies, and the nodes whose effect may then occur twice: they had started, and it is not
+# known whether they had finished.
 QUICK = [
     ("before:a", ()),
     ("in:b", ("b",)),
@@ -47,7 +47,7 @@ async def kill_and_resume(where: str, effects: Path, point: str, twice: tuple[st
     before = Counter(effects.read_text().split()) if effects.exists() else Counter[str]()
     graph = build(open_store(where), effects)
     try:
-        if point == "append:1":  # it died before it could say that there is a run at all
+        if point == "append:1":  # it died before the run was stored
             assert await graph.history("t") == []
         else:
             await check_resumed(graph, effects, before, twice)

@@ -1,6 +1,6 @@
 """LangGraph's own tests of time travel (`libs/langgraph/tests/test_time_travel.py`, 50 tests), run over our graphs.
 
-They need a checkout of LangGraph in `$WESICHAIN_LANGGRAPH`: 38 of them hold, and `NOT_MAPPED` says why 12 cannot.
+They need a checkout of LangGraph in `$WESICHAIN_LANGGRAPH`: 38 of them pass, and `NOT_MAPPED` has the reasons why 12 cannot.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def test_langgraphs_own_tests(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip("set WESICHAIN_LANGGRAPH to a checkout of LangGraph to run its tests")
     path = Path(checkout) / "libs/langgraph/tests/test_time_travel.py"
     module = ModuleType("langgraph_time_travel")
-    monkeypatch.setitem(sys.modules, module.__name__, module)  # where its annotations are looked up
+    monkeypatch.setitem(sys.modules, module.__name__, module)  # the module of its annotations
     with as_langgraph():
-        exec(compile(path.read_text(), str(path), "exec"), vars(module))  # the file that the reader named
+        exec(compile(path.read_text(), str(path), "exec"), vars(module))  # the file given by the user
     tests = {name: test for name, test in vars(module).items() if name.startswith("test_")}
     failed: list[str] = []
     for name, test in tests.items():

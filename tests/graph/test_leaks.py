@@ -1,4 +1,4 @@
-"""Nothing is left behind: tasks, threads, files and memory stay flat over many runs."""
+"""Leaks: tasks, threads, files and memory stay constant over many runs."""
 
 from __future__ import annotations
 

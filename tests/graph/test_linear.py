@@ -1,6 +1,6 @@
-"""Costs: what a step, a turn, an answer and a look back cost does not grow with what went before.
+"""Costs: the cost of a step, a turn, an answer and a read does not grow with the length of the thread.
 
-CPU time, as ratios of a long run to a short one, with room: a cost that grows with the length is ten times off.
+They compare the CPU time of a long run with a short one, with a margin: a growing cost would be ten times too high.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def store_of(kind: str, folder: Path) -> Checkpointer:
 def test_a_turn_of_a_chat_costs_the_same_however_much_was_said(
     kind: str, loops: bool, tmp_path: Path
 ) -> None:
-    """Where there is a loop, cycles are looked for, which needs a fingerprint of all that was said."""
+    """In a loop, cycle detection needs a fingerprint of the whole conversation."""
 
     def reply(state: Chat) -> Any:
         return {"messages": [Message(Role.ASSISTANT, f"reply {len(state['messages'])} " + "x" * 1000)]}
@@ -90,7 +90,7 @@ async def _state(graph: Any) -> Any:
 
 
 def answered_one_by_one(count: int, store: Checkpointer) -> float:
-    """Seconds of CPU an answer, each given by a resume of its own."""
+    """CPU seconds per answer, each given by a resume of its own."""
     builder = GraphBuilder(Log).add_node("ask", lambda n: {"log": [interrupt(f"q{n}")]}, blocking=False)
     builder.add_conditional_edges(START, lambda s: [Send("ask", n) for n in range(s["n"])], ["ask"])
     graph = builder.build(store)
@@ -115,9 +115,9 @@ def answered_one_by_one(count: int, store: Checkpointer) -> float:
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 def test_an_answer_of_its_own_costs_the_same_among_two_hundred(kind: str, tmp_path: Path) -> None:
-    """Measured: 1.3 to 1.7 times that among a hundred in memory, 1.1 on SQLite; it was 8 times.
+    """Measured: 1.3 to 1.7 times the cost among a hundred questions in memory, 1.1 on SQLite; before, 8 times.
 
-    It cannot be once: the error of every resume lists the questions that are left.
+    It cannot be constant: the error of every resume lists the remaining questions.
     """
 
     def ratio(trial: int) -> float:
@@ -127,7 +127,7 @@ def test_an_answer_of_its_own_costs_the_same_among_two_hundred(kind: str, tmp_pa
         return answered_one_by_one(200, store_of(kind, many)) / answered_one_by_one(40, store_of(kind, few))
 
     ratios: list[float] = []
-    while len(ratios) < 3 and min(ratios, default=9.0) > 2:  # the machine may be busy with something else
+    while len(ratios) < 3 and min(ratios, default=9.0) > 2:  # the machine may be busy
         ratios.append(ratio(len(ratios)))
     assert min(ratios) <= 2, f"an answer among 200 costs {ratios} times one among 40"
 

@@ -1,4 +1,4 @@
-"""The engine against a plain interpreter: random programs, asked, cut, forked, taken back, and made anew."""
+"""The engine compared with a plain interpreter: random programs with questions, crashes, forks, branches and restarts."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from wesichain.graph.sqlite import SqliteCheckpointer
 
 
 class Trial:
-    """One program, run by the engine with everything that can come in between.
+    """One program, run by the engine with random interruptions.
 
-    With `workers`, each leg of a run, from one stop to the next, is run in another process than the last.
+    With `workers`, each leg of a run, from one stop to the next, runs in another process.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Trial:
         self.workers = workers
         self.is_cut = self.chance.random() < 0.4
         self.name = f"trial {seed}"
-        self.graph: Graph[Any] | None = None  # of this process, for as long as it lives
+        self.graph: Graph[Any] | None = None  # for the lifetime of this process
 
     def expected(self) -> tuple[Any, Interpreter]:
         interpreter = Interpreter()
@@ -52,7 +52,7 @@ class Trial:
         return {name: value for name, value in ended.items() if name != "era"}, interpreter
 
     async def run(self) -> Any:
-        """The end that the engine comes to, whatever happens on the way."""
+        """Run to the end, with random interruptions; return the result."""
         stop = await self._take(Leg(self.name, is_new=True))
         for _ in range(2000):
             if stop.is_cut:
@@ -71,7 +71,7 @@ class Trial:
         raise AssertionError("the run does not come to an end")
 
     async def _take(self, leg: Leg) -> Stop:
-        """Run a leg in a new process, perhaps of a later version, perhaps to be cut, or where the last was."""
+        """Run a leg in the last or a new process, perhaps with a later version, perhaps with a crash."""
         if self.graph is None or self.workers is not None:
             if self.chance.random() < 0.25:
                 self.machine.deploy(self.chance)
@@ -96,7 +96,7 @@ class Trial:
         return report.stop
 
     async def _read_by_another(self) -> None:
-        """A program that lacks nodes and joins reads the thread; it may not go on, and changes nothing then."""
+        """A program that lacks nodes and joins can read the thread; if it cannot resume it, it changes nothing."""
         store = self.store
         other, mine = self.machine.without(self.chance, store), self.machine.build(store)
         before = await store.read(self.name, since=1)
@@ -112,7 +112,7 @@ class Trial:
         assert await store.read(self.name, since=1) == before
 
     async def _answers(self, stop: Stop) -> dict[str, Any]:
-        """The answers to some of the questions, or to none."""
+        """Answers to some of the questions, or to none."""
         saved = await self.machine.build(self.store).get_state(self.name)
         assert stop.asked is not None
         assert {one.id for one in saved.interrupts} == {known for known, _ in stop.asked}
@@ -120,7 +120,7 @@ class Trial:
         return {known: answer_to(value) for known, value in asked}
 
     async def elsewhere(self) -> Any:
-        """The end that a fork or a branch from somewhere in the thread's history comes to."""
+        """Run a fork or a branch from a random checkpoint to its end; return the result."""
         self.is_cut, self.graph = False, None
         here = self.machine.build(self.store)
         moment = self.chance.choice(await here.history(self.name)).checkpoint_id

@@ -1,4 +1,4 @@
-"""Nodes off the loop: a sync node lets nobody wait, and costs no thread where nobody can."""
+"""Sync nodes: they run in a thread if they could block other tasks, and are called directly otherwise."""
 
 from __future__ import annotations
 

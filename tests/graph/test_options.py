@@ -160,6 +160,47 @@ async def test_what_a_thread_has_spent_is_kept_however_it_goes_on(how: str) -> N
     assert isinstance(caught.value.__cause__, BudgetExceededError)
 
 
+@pytest.mark.parametrize("how", ["resumed", "updated", "migrated"])
+async def test_a_branch_counts_what_its_thread_has_spent_since_the_checkpoint(how: str) -> None:
+    class State(Log, total=False):
+        output: str
+
+    def build(name: str = "ask", **migrations: Any) -> Graph[Any]:
+        builder = GraphBuilder(State, **migrations).add_node(name, lambda _: {"log": [interrupt("?")]})
+        builder.add_node("agent", spender(), task=lambda _: "go").add_edge(name, "agent")
+        return builder.set_entry(name).build(store)
+
+    def limit(tokens: int) -> ExecutionOptions:
+        return ExecutionOptions(thread_id="t", budget=Budget(steps=99, tokens=tokens))
+
+    store = MemoryCheckpointer()
+    graph = build()
+    await stopped(graph.invoke({}, limit(250)))
+    asked = (await graph.get_state("t")).checkpoint_id
+    await graph.resume("t", "yes", limit(250))
+    if how == "migrated":
+        graph = build("asks", migrations={2: Migration(rename={"ask": "asks"})})
+
+    async def go_back() -> None:
+        if how == "updated":
+            await graph.update_state("t", {"log": ["yes"]}, as_node="ask", checkpoint_id=asked)
+            await graph.resume("t", options=limit(250))
+        else:
+            await stopped(graph.resume("t", options=limit(250), checkpoint_id=asked))
+            await graph.resume("t", "yes", limit(250))
+
+    await go_back()
+    await go_back()
+    forked = await graph.fork("t", asked)
+    with pytest.raises(NodeFailedError) as caught:
+        await go_back()
+    assert isinstance(caught.value.__cause__, BudgetExceededError)
+    assert caught.value.__cause__.used == 300
+    # A fork is a thread of its own: only what led to its checkpoint was spent on it.
+    await stopped(graph.resume(forked, options=limit(100)))
+    await graph.resume(forked, "yes", limit(100))
+
+
 @pytest.mark.parametrize("inside", [False, True], ids=["node", "inner graph"])
 @pytest.mark.parametrize("how", ["resumed", "resumed twice", "retried", "in another process"])
 async def test_what_an_agent_receives_again_is_not_spent_again(how: str, inside: bool) -> None:

@@ -1,4 +1,4 @@
-"""Parts in checkpoints: their bytes are kept once, by their hash, and never as base64 in a text."""
+"""Parts in checkpoints: their bytes are stored once, by their hash, and never as base64 in a text."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def album(store: Checkpointer) -> Graph[Album]:
 
 
 def small(store: Checkpointer) -> Graph[Album]:
-    """What the version before could keep: parts in messages and in keys of their types."""
+    """State that the previous version could store: parts in messages and in keys of their types."""
 
     def fill(_: Album) -> Any:
         message = Message(Role.USER, (Text("see"), picture()))
@@ -150,7 +150,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpoint
 
 
 def kept_parts(store: Checkpointer) -> int:
-    """How many parts the store has, of all its threads."""
+    """The number of parts in the store, of all its threads."""
     found: Any = store
     if isinstance(store, MemoryCheckpointer):
         return sum(len(thread.parts) for thread in found._logs._logs.values())
@@ -169,7 +169,7 @@ def test_bytes_are_kept_once_and_come_back(store: Checkpointer) -> None:
     asyncio.run(finished(store))
     for data in (PNG, WAV):
         assert b64encode(data).decode()[:40] not in asyncio.run(texts(store))
-    assert kept_parts(store) == 3  # a picture, a sound, and what only looks like a part
+    assert kept_parts(store) == 3  # an image, audio, and an object that only resembles a part
 
 
 def test_what_nobody_needs_is_removed(store: Checkpointer) -> None:
@@ -190,14 +190,14 @@ def test_what_nobody_needs_is_removed(store: Checkpointer) -> None:
 
 
 class Plain(Mortal):
-    """A store that knows nothing of parts."""
+    """A store without support for parts."""
 
 
 def test_a_store_that_keeps_no_parts_has_them_in_its_texts(tmp_path: Path) -> None:
     store = SqliteCheckpointer(tmp_path / "t.db")
     asyncio.run(filled(Plain(store)))
     assert b64encode(PNG).decode()[:40] in asyncio.run(texts(store))
-    asyncio.run(finished(store))  # and one that does goes on with it
+    asyncio.run(finished(store))  # and one with support continues with it
     store.close()
 
 
@@ -213,7 +213,7 @@ def test_a_file_of_the_version_before_opens(tmp_path: Path) -> None:
     whole = [Message(Role.USER, (Text("see"), picture())), Message(Role.USER, "yes")]
     assert (done["messages"], done["cover"], done["parts"]) == (whole, picture(), [picture(), Text("a")])
     asyncio.run(compact(store, "t"))
-    # Values that are not written anew stay as they were written: the cover and the list, not the message.
+    # Values that are not written again keep their stored form: the cover and the list, not the message.
     assert asyncio.run(texts(store)).count(b64encode(PNG).decode()) == 2
     assert asyncio.run(graph.get_state("t")).values == done
     store.close()
@@ -226,7 +226,7 @@ def test_a_file_of_the_version_before_opens(tmp_path: Path) -> None:
     indirect=["store"],
 )
 def test_a_tool_that_gives_a_picture_gives_it_after_a_resume(kind: str, store: Checkpointer) -> None:
-    """The picture is in the record, in the memo of the question, and in the messages."""
+    """The image is in the record, in the memo of the question, and in the messages."""
     taken: list[int] = []
 
     @tool

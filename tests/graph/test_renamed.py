@@ -29,7 +29,7 @@ def asks(text: str) -> Callable[[Any], Any]:
 
 
 def chain(store: Checkpointer | None, *names: str, migrations: Any = None) -> Graph[Any]:
-    """Nodes one after the other; those whose name begins with `ask` ask."""
+    """A graph of nodes in a row; nodes whose names start with `ask` ask."""
     builder = GraphBuilder(Log, migrations=migrations).set_entry(names[0])
     for index, name in enumerate(names):
         builder.add_node(name, asks(name) if name.startswith("ask") else says(name))
@@ -165,7 +165,7 @@ async def test_two_nodes_cannot_get_one_name() -> None:
     builder = GraphBuilder(Log).add_node("a", asks("a")).add_node("b", asks("b"))
     await waiting(builder.add_edge("__start__", "a").add_edge("__start__", "b").build(store))
     merged = GraphBuilder(Log, migrations={2: Migration(rename={"a": "b"})}).add_node("b", asks("b"))
-    with pytest.raises(CheckpointError, match="two tasks of the thread are called 'b'"):
+    with pytest.raises(CheckpointError, match="two tasks of the thread are named 'b'"):
         await merged.set_entry("b").build(store).resume("t")
 
 
@@ -175,7 +175,7 @@ async def test_two_nodes_cannot_get_one_name() -> None:
 def joined(
     store: Checkpointer, sources: tuple[str, ...], *more: str, join: bool = True, **options: Any
 ) -> Graph[Any]:
-    """All nodes begin at once but `late`, which follows `ask`; the sources lead to `end`."""
+    """All nodes start together except `late`, which follows `ask`; the sources lead to `end`."""
     builder = GraphBuilder(Log, **options).add_node("end", says("end"))
     for name in dict.fromkeys((*sources, *more)):
         builder.add_node(name, asks(name) if name == "ask" else says(name))
@@ -231,7 +231,7 @@ async def test_a_join_with_a_new_source_that_cannot_come_any_more_is_refused() -
     store = MemoryCheckpointer()
     await arrived(store, ("a", "late"), "ask", "late")
     new = joined(store, ("a", "late", "new"), "ask", "late")
-    with pytest.raises(CheckpointError, match="whose source 'new' is new and cannot run any more"):
+    with pytest.raises(CheckpointError, match="whose new source 'new' can no longer run"):
         await new.resume("t")
     await new.update_state("t", None, as_node="new")
     assert (await new.get_state("t")).next == ()

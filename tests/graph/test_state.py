@@ -1,4 +1,4 @@
-"""States: reducers, what nodes are lent, what they return, and how values are compared."""
+"""States: reducers, the copies that nodes receive, their return values, and how values are compared."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from wesichain.graph.state.updates import difference
 
 
 def run(state_type: Any, node: Any, given: Any = None) -> Any:
-    """What a graph of one node makes of an input."""
+    """Run a graph of one node; return its state."""
     return GraphBuilder(state_type).add_node("node", node).set_entry("node").build().invoke_sync(given)
 
 
@@ -380,7 +380,8 @@ def test_a_node_sees_the_keys_of_its_input_type_and_the_output_is_filtered() -> 
     assert builder.build().invoke_sync({"question": "q", "secret": "x"}) == {"answer": "Q"}
     assert seen == [{"question": "q"}]
     with pytest.raises(
-        GraphDefinitionError, match="node 'x': Whole has the key 'question', which the state Out has not"
+        GraphDefinitionError,
+        match="node 'x': Whole has the key 'question', which the state Out does not have",
     ):
         GraphBuilder(Out).add_node("x", node, input_type=Whole)
 
@@ -404,7 +405,7 @@ def test_a_class_inside_a_function_is_read_as_far_as_it_can_be() -> None:
         pytest.param(object(), "cannot be a graph's state", id="no-type"),
         pytest.param(Twice, "'x' has two reducers", id="two-reducers"),
         pytest.param(Unreadable, "its annotations cannot be read", id="a-name-that-is-not-there"),
-        pytest.param(OfThree, "'x' has of_three for a reducer, which does not take two", id="a-reducer-of-three"),
+        pytest.param(OfThree, "the reducer of_three of the key 'x' does not take two", id="a-reducer-of-three"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_a_state_says_so(state_type: Any, message: str) -> None:

@@ -44,12 +44,12 @@ async def test_custom_values_come_from_threads_and_from_inner_graphs_in_order() 
         ("in", "sub", 1),
         ("in", "sub", 2),
     ]
-    await graph.invoke({})  # emitting where nobody listens does nothing
+    await graph.invoke({})  # emitting without listeners does nothing
 
 
 @pytest.mark.parametrize("modes", [("tokens",), (), "value", ("values", "x")], ids=repr)
 def test_a_mode_that_there_is_not_is_refused(modes: Any) -> None:
-    with pytest.raises(ConfigError, match="there are events, values, updates, messages, custom"):
+    with pytest.raises(ConfigError, match="use one or more of events, values, updates, messages, custom"):
         nested().build().stream({}, modes=modes)
 
 

@@ -126,7 +126,7 @@ async def test_a_graph_that_a_function_calls_is_part_of_the_run_unless_it_has_a_
 
 
 class Slow(MemoryCheckpointer):
-    """A store that takes its time, before it writes and after."""
+    """A slow store, before and after each write."""
 
     @override
     async def append(

@@ -1,4 +1,4 @@
-"""The door for code that is not async: one event loop a thread, and nothing left behind by a call."""
+"""Synchronous calls: one event loop per thread, and no leaks after a call."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_call_inside_a_node_is_a_run_of_its_own() -> None:
 
 
 def loops_of(count: int) -> list[asyncio.AbstractEventLoop]:
-    """The event loops of as many calls in this thread."""
+    """Return the event loops of so many calls in this thread."""
     found: list[asyncio.AbstractEventLoop] = []
     graph = one_node(lambda _: found.append(asyncio.get_running_loop()))
     for _ in range(count):
@@ -71,7 +71,7 @@ def test_the_loop_of_a_thread_that_ended_is_closed_where_another_runs() -> None:
         try:
             one_node(lambda _: interrupt("?")).invoke_sync({})
         except GraphInterruptedError as error:
-            errors.append(error)  # the frames of its traceback know the thread's loop
+            errors.append(error)  # the frames of its traceback refer to the thread's loop
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -122,7 +122,7 @@ def test_ctrl_c_ends_a_node_that_blocks() -> None:
         signal.raise_signal(signal.SIGINT)
         pytest.fail("the node went on")
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # the test runner may ignore it
     try:
         with pytest.raises(KeyboardInterrupt):
             one_node(block).invoke_sync({})

@@ -1,4 +1,4 @@
-"""Threads: looking at them, writing to them, going back in them, forking, copying, forgetting."""
+"""Threads: reading, updating, going back, forking, copying and deleting."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def test_a_thread_id_is_a_text_that_every_store_can_keep(thread_id: Any) -
 async def test_threads_need_a_checkpointer_and_must_be_there(use: Any) -> None:
     with pytest.raises(ConfigError, match="build it with a checkpointer"):
         await use(GraphBuilder(Log).add_node("a", note("a")).set_entry("a").build())
-    if not {"history", "threads"} & {*use.__code__.co_names}:  # what is not there has none
+    if not {"history", "threads"} & {*use.__code__.co_names}:  # an unknown thread has none
         with pytest.raises(CheckpointError, match=r"no thread 't'|no checkpoint '1'"):
             await use(abc())
 
@@ -174,7 +174,7 @@ async def test_a_thread_of_an_older_graph_still_loads() -> None:
 
 
 class Later(SystemClock):
-    """A clock that can be moved."""
+    """A clock that can be set."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -210,7 +210,7 @@ async def test_old_threads_are_forgotten() -> None:
     assert await prune(store, older_than=150, clock=clock) == ["middle", "old"]
     assert [thread.thread_id for thread in await store.threads()] == ["new"]
     assert [one.next async for one in graph.history("new")] == [(), ("a",)]
-    await compact(store, "old")  # it is forgotten already
+    await compact(store, "old")  # it is deleted already
     clock.now -= 86_400
     assert await prune(store, older_than=150, clock=clock) == []
 

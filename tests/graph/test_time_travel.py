@@ -1,7 +1,7 @@
-"""Time travel: going back, branching and forking, with questions and with graphs inside.
+"""Time travel: going back, branching and forking, with questions and inner graphs.
 
 The scenarios are those of LangGraph's own tests (`libs/langgraph/tests/test_time_travel.py`), as far as they
-hold here: a graph inside has no checkpoints to go back to, its steps belong to the outer graph's next one.
+apply here: an inner graph has no checkpoints to go back to; its steps belong to the next one of the outer graph.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Own(TypedDict, total=False):
 
 
 class Line:
-    """A graph of nodes in a row. Each writes its name; one that is called `ask...` asks, and adds the answer."""
+    """A graph of nodes in a row. Each writes its name; one named `ask...` asks, and adds the answer."""
 
     def __init__(self, *names: str, inner: dict[str, Any] | None = None, kept: bool = False) -> None:
         self.called: list[str] = []
@@ -150,7 +150,7 @@ async def test_what_a_graph_keeps_is_as_it_was_then(levels: int, updates: bool, 
             await graph.resume("t", checkpoint_id=moment.checkpoint_id)
         assert inside.seen[-1] == seen
     await graph.invoke({}, T)
-    assert inside.seen[-1] == ["s"]  # what the last branch has left, not what the oldest moment had
+    assert inside.seen[-1] == ["s"]  # of the last branch, not of the oldest checkpoint
 
 
 async def test_a_graph_that_is_visited_in_a_loop_goes_back_visit_by_visit(store: Checkpointer) -> None:

@@ -1,4 +1,4 @@
-"""Watching: events, streams, observers, drawings."""
+"""Events, streams, observers and drawings."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def told(events: list[Event]) -> list[Any]:
 
 
 def check_log(events: list[Event]) -> None:
-    """One run, one sequence; each scope begins and ends once; each node that started ended or was cut off."""
+    """One run has one sequence; each scope starts and ends once; each started node ended or was cancelled."""
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert len({event.run_id for event in events}) == 1
     for scope in {event.scope for event in events}:

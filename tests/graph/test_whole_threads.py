@@ -1,7 +1,7 @@
-"""The whole thread of a graph, entry by entry, and all that its streams and snapshots show: one small graph of each kind.
+"""The whole thread of a graph, entry by entry, with all items of its streams and its snapshots, for each kind of graph.
 
-A thread is in `whole_threads/` (see `tests/expected.py`), a line for each thing. Each is run once more by graphs
-that are made anew for every call and that nobody streams: they store the same.
+The expected threads are in `whole_threads/` (see `tests/expected.py`). Each case also runs with graphs
+that are built again for every call, without a stream: they store the same entries.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class State(TypedDict, total=False):
 
 @dataclass
 class World:
-    """What a graph is built in; each of its builds has the same clock, ids and store."""
+    """The environment of a graph; all of its builds share the clock, the ids and the store."""
 
     clock: FakeClock = field(default_factory=lambda: FakeClock(1000.0))
     ids: Any = field(default_factory=lambda: count(1))
@@ -82,7 +82,7 @@ class World:
     made: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """Something that outlives a graph: a model and its script."""
+        """An object that outlives a graph: a model with its script."""
         if name not in self.made:
             self.made[name] = make()
         return self.made[name]
@@ -90,7 +90,7 @@ class World:
 
 @dataclass(frozen=True)
 class Do:
-    """A call of a method of the graph; `program` is the one that makes it, from here on."""
+    """A call of a method of the graph; from this call on, `program` builds the graph."""
 
     method: str
     args: Sequence[Any] = ()
@@ -104,7 +104,7 @@ def invoke(state: Any = None, *, context: Any = None, **options: Any) -> Do:
 
 
 def resume(*answer: Any, by: str | None = None, checkpoint_id: str | None = None, **options: Any) -> Do:
-    """An answer may be a function of the questions that wait."""
+    """An answer may be a function of the open questions."""
     given = {"by": by, "checkpoint_id": checkpoint_id, "options": ExecutionOptions(**options)}
     return Do("stream_resume", ("t", *answer), given)
 
@@ -137,7 +137,7 @@ def deploy(program: str) -> Do:
 
 @dataclass(frozen=True)
 class Kind:
-    """A graph, in one program or several, and the calls that are made of it."""
+    """A graph, in one or more programs, and the calls of its methods."""
 
     build: Callable[[World], Any] | Mapping[str, Callable[[World], Any]]
     calls: Sequence[Do]
@@ -175,7 +175,7 @@ def slow(world: World) -> Any:
 
 
 def fails(world: World, times: int) -> Any:
-    """Fails so many times."""
+    """Fails a number of times."""
 
     def node(_: Any) -> Any:
         if (number := next(world.tries)) <= times:
@@ -362,7 +362,7 @@ def lacking(_: World) -> Any:
 
 
 def big(_: World) -> Any:
-    """Writes so much that a whole state is stored again."""
+    """Writes enough for a new base."""
 
     def grow(state: Any) -> Any:
         return {"last": "x" * 30_000, "log": ["g"], "total": 1}
@@ -414,7 +414,7 @@ def agent_that_fails(world: World) -> Any:
 
 
 def agent_that_goes_on(world: World) -> Any:
-    """What went wrong and did not end its run is part of the record, too."""
+    """Errors that did not end the run are part of the record."""
     replies = [LlmTransportError("busy", retryable=True), say(BOOM), say(ADD), KeyError("odd"), "fine"]
     policy = Recovery({LlmTransportError: Retry(), ToolFailedError: Reprompt(OnceWithToolCatalog())})
     agent = Agent(
@@ -429,7 +429,7 @@ class Talk(TypedDict, total=False):
 
 
 def talking(world: World) -> Any:
-    """The task of an agent is a message, a key, or what it was sent."""
+    """The task of an agent is a message, a key, or the payload of a Send."""
     agent = Agent(scripted(world, "m", "one", "two", "three", "four"), instructions="be quick")
     builder = GraphBuilder(Talk).add_node("message", agent).add_node("key", agent).add_node("sent", agent)
     builder.set_entry("message").add_node("ask", lambda _: {"question": "and now?"})
@@ -585,7 +585,7 @@ KINDS: dict[str, Kind] = {
 
 
 class Watching(Observer):
-    """Keeps every call of the observer as a line."""
+    """Records every call of the observer as a line."""
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
@@ -598,12 +598,12 @@ class Watching(Observer):
 
 
 def _keys(value: Any) -> Any:
-    """Of a state or an update its keys: the stream shows them whole."""
+    """The keys of a state or an update; the stream has the values."""
     return sorted(value) if isinstance(value, Mapping) else value
 
 
 async def run(kind: Kind, *, is_kept: bool) -> list[str]:
-    """The lines that the calls show, and those of the threads in the end; with one graph, or one for each call."""
+    """The lines of the calls and of the final threads; with one graph, or a new one for each call."""
     world, shows = World(), list[str]()
     program = next(iter(kind.build)) if isinstance(kind.build, Mapping) else ""
 
@@ -636,7 +636,7 @@ async def run(kind: Kind, *, is_kept: bool) -> list[str]:
 
 
 async def called(graph: Graph[Any], do: Do, world: World, shows: list[str]) -> Any:
-    """The result of a call; what a stream yields is shown on the way."""
+    """Make a call; add the items of its stream to the lines, and return the result."""
     args = [one(world.asked) if callable(one) else one for one in do.args]
     match do.method:
         case "later":
@@ -656,7 +656,7 @@ async def called(graph: Graph[Any], do: Do, world: World, shows: list[str]) -> A
 
 
 def shown(value: Any) -> str:
-    """As JSON; long texts are cut."""
+    """Format as JSON, with long texts shortened."""
     if isinstance(value, StreamItem):
         where = "" if value.mode == "events" else f"{value.node or '-'} {value.subgraph or '-'} "
         is_asked = isinstance(value.data, GraphInterrupt) and value.mode != "events"
@@ -691,7 +691,7 @@ def plain(value: Any) -> Any:
             return "..." if callable(value) else type(value).__name__
 
 
-# What differs whenever it is run again, and what the thread shows already.
+# Values that differ in each run, and those that the thread contains already.
 LEFT_OUT: Mapping[Any, Sequence[str]] = {
     ToolCompleted: ("duration_ms",),
     StepFailed: ("duration_ms",),

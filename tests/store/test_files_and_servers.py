@@ -1,4 +1,4 @@
-"""Files and servers that hold logs: the same promises for checkpoints and for conversations, each asserted once."""
+"""Files and servers with logs: tests that checkpoints and conversations share."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ async def _said(store: Any) -> list[int]:
 
 @dataclass(frozen=True)
 class Kind:
-    """What is kept, by which classes, and how a number is written to it and read back."""
+    """A kind of data: its classes, and how a number is written and read back."""
 
     sqlite: Callable[..., Any]
     postgres: Callable[..., Any]
     write: Callable[[Any, int], Coroutine[Any, Any, None]]
     read: Callable[[Any], Coroutine[Any, Any, list[int]]]
     error: type[Exception]
-    file: tuple[int, int]  # its version, and the id of the application
+    file: tuple[int, int]  # its version and application id
     tables: tuple[str, ...]  # the first has the version
     version: int
 
@@ -134,7 +134,7 @@ def _garbled(kind: Kind, path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        pytest.param(_foreign, "database of something else", id="of-another-program"),
+        pytest.param(_foreign, "database of another program", id="of-another-program"),
         pytest.param(_newer, "newer version", id="of-a-newer-version"),
         pytest.param(_text, "cannot be used", id="not-a-database"),
         pytest.param(_garbled, "cannot be used", id="with-pages-overwritten"),

@@ -183,9 +183,9 @@ asyncio.run(store.put(("a",), "k", "a-secret-sentence"))
     store = SqliteStore(path)
     assert await store.get(("a",), "k") == "a-secret-sentence"
     if is_replaced:
-        await store.put(("a",), "k", "another-sentence")  # of what another process wrote
+        await store.put(("a",), "k", "another-sentence")  # written by another process
         await store.put(("a",), "k", "a-secret-sentence")
-        await store.put(("a",), "k", "the last")  # of what is in the log alone
+        await store.put(("a",), "k", "the last")  # in the write-ahead log only
     else:
         await store.delete(("a",), "k")
     files = [file.read_bytes() for file in tmp_path.iterdir()]

@@ -1,4 +1,4 @@
-"""Lines that survive: torn tails, short writes, full disks, many writers."""
+"""Files of lines: incomplete last lines, short writes, full disks, many writers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def run_python(source: str, *args: object) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
-    """A limit on the file's size makes a write short first, and fail then: what came of it is taken back."""
+    """A limit on the file's size makes one write short and the next one fail: the short one is undone."""
     path = tmp_path / "log"
     append(path, [b"first"], sync=True)
     done = run_python(
@@ -85,7 +85,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
         path,
     )
     assert "refused:" in done.stdout, done.stderr
-    assert "nothing of it was kept" in done.stdout
+    assert "no line was added" in done.stdout
     assert r"left: b'first\n'" in done.stdout, "a full disk stays full: nobody may come to cut it off"
     assert read_lines(path)[0] == [b"first", b"second"]
 
@@ -101,7 +101,7 @@ def write_lines(root: Path, me: int) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork")
 def test_six_processes_lose_nothing(tmp_path: Path) -> None:
-    fork = multiprocessing.get_context("fork")  # quick to start: nothing is imported again
+    fork = multiprocessing.get_context("fork")  # forked, so that nothing is imported again
     writers = [fork.Process(target=write_lines, args=(tmp_path, me)) for me in range(6)]
     for writer in writers:
         writer.start()

@@ -172,12 +172,10 @@ _OPEN = st.tuples(st.just("another process"))
 
 @draws(15)
 @example([("append", "a", [""], None, None, 0), ("delete", "a", None), ("append", "a", [""], None, None, 0)])
-@example(
-    [("append", "a", [""], how, None, 0) for how in (None, None, "head", None)]
-)  # a clock that is behind
+@example([("append", "a", [""], how, None, 0) for how in (None, None, "head", None)])  # a clock that is late
 @given(st.lists(st.one_of(_APPEND, _APPEND, _APPEND, _DELETE, _OPEN), max_size=25))
 def test_a_store_does_what_memory_does(steps: list[Any]) -> None:
-    """Whoever opens the store in between, and whatever is deleted and settled."""
+    """Also if the store is reopened in between, and entries are deleted and settled."""
 
     async def law(folder: Path) -> None:
         model, logs = MemoryLogs(conflict), make(folder)
@@ -240,7 +238,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 def test_many_processes_lose_nothing_and_kill_9_takes_no_part_of_an_append(tmp_path: Path) -> None:
-    """Four write to the end; two are killed, each in the midst of something."""
+    """Four write to the end; two are killed at a random moment."""
 
     def begin(me: int, count: int) -> subprocess.Popen[str]:
         command = [*python(), "-c", _WRITER, str(tmp_path), str(me), str(count)]

@@ -1,4 +1,4 @@
-"""Graphs: nodes that run in super-steps over a shared state, with checkpoints and questions to people."""
+"""Graphs: nodes that run in super-steps over a shared state, with checkpoints and questions to humans."""
 
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from .context import ExecutionOptions, GraphContext
 from .definition import END, START, Migrate, Migration, RetryPolicy
 from .graph import Graph
 from .questions import Answered, GraphInterrupt, interrupt
-from .react.hosting import ToolFailurePolicy
+from .react.agent_run import ToolFailurePolicy
 from .react.node import ReActAgentNode
 from .react.stepwise import react_graph
 from .snapshots import Snapshot, TaskState

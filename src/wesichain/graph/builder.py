@@ -1,4 +1,4 @@
-"""The builder: a graph put together piece by piece, and checked as a whole before it can run."""
+"""The builder: collects the nodes and edges of a graph, and checks them before it can run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ StateT = TypeVar("StateT")
 
 
 class GraphBuilder(Translated, Generic[StateT]):
-    """Puts a graph together. Every method returns the builder; nothing runs before `build`."""
+    """Builds a graph. Methods return the builder; `build` checks the definition and returns the graph."""
 
     @overload
     def __init__(
@@ -69,9 +69,9 @@ class GraphBuilder(Translated, Generic[StateT]):
     ) -> None:
         """`output_type`: a type with some of the state's keys; `invoke` then returns only those.
 
-        `context_type`: what a run is given beside its state, `graph.invoke(state, context=...)`.
-        `migrations`: `{2: function}` makes a stored state of version 1, as a dict of plain data, one of
-        version 2, and `{2: Migration(rename={"old": "new"})}` renames nodes; the highest number is the
+        `context_type`: the type of `context` in `graph.invoke(state, context=...)`.
+        `migrations`: `{2: function}` converts a stored state of version 1, as a dict of plain data, to
+        version 2, and `{2: Migration(rename={"old": "new"})}` renames nodes. The highest number is the
         program's version.
         """
         self._schema = schema_of(state_type)
@@ -80,7 +80,7 @@ class GraphBuilder(Translated, Generic[StateT]):
         self._output = None if output_type is None else self._part(output_type, "output_type")
         self._nodes: dict[str, Node] = {}
         self._see_all: set[str] = set()
-        self._edges: list[Join] = []  # those of one source, too
+        self._edges: list[Join] = []  # includes edges with one source
         self._routers: list[tuple[str, Router]] = []
         self._entry: str | None = None
 
@@ -102,14 +102,15 @@ class GraphBuilder(Translated, Generic[StateT]):
     ) -> Self:
         """Add a node: a callable `(state)` or `(state, ctx)`, an object with `invoke`, a graph, or an agent.
 
-        A sync node has a thread where others could be waiting for it: with siblings, and always in async
-        code. `blocking=False` says that it returns at once, and runs it in place; `blocking=True` never does.
-        Of an async node, alone and without a limit of time, `blocking=False` says that it stops when it is
-        cancelled, and runs it in the run's own asyncio task.
-        `defer` runs it only when nothing else is left to run. `on_error(state, error)` stands in for a node
-        that has failed for good. `goto`: nodes that it may choose itself with `StateUpdate(goto=...)`.
-        `keep_state` lets a graph used as a node keep its own keys from one visit to the next.
-        `input_type`: the keys that it sees. `task(state)` makes the task of an agent.
+        A sync node runs in a thread if it could block others: in async code, or beside other nodes. Use
+        `blocking=False` for one that returns quickly: it is called directly. With `blocking=True` it always
+        runs in a thread. For an async node, `blocking=False` says that it stops when it is cancelled: alone
+        and without a time limit, it is then awaited in the run's own asyncio task.
+
+        `defer` runs the node when nothing else is left to run. `on_error(state, error)` is called after its
+        last retry has failed, and returns its update. `goto`: nodes that it may choose with
+        `StateUpdate(goto=...)`. `keep_state` keeps the state of a graph used as a node between its visits.
+        `input_type`: a type with the keys that it receives. `task(state)` makes the task of an agent.
         """
         if not isinstance(cast("Any", name), str) or not name or name in (START, END):
             raise GraphDefinitionError(
@@ -156,7 +157,7 @@ class GraphBuilder(Translated, Generic[StateT]):
         return self
 
     def add_edge(self, source: str | Sequence[str], target: str) -> Self:
-        """Run the target after the source. With several sources it waits for all of them, and runs once."""
+        """Run the target after the source. With several sources, it runs once, after all of them."""
         sources: Any = (source,) if isinstance(source, str) else source
         if not is_items(sources) or not all(isinstance(name, str) for name in (*sources, target)):
             raise InvalidEdgeError(
@@ -172,10 +173,10 @@ class GraphBuilder(Translated, Generic[StateT]):
         router: Callable[..., Any],
         targets: Mapping[Any, str] | Sequence[str] | None = None,
     ) -> Self:
-        """Let `router(state)` choose what runs after the source: a name, several, `Send`s, or END.
+        """Let `router(state)` choose what runs after the source: a name, several names, `Send`s, or END.
 
-        `targets` are the nodes that it may name, or a table from what it returns to their names. Without
-        it they are read from a `Literal` return annotation; failing that, it may name any node.
+        `targets` are the nodes that it may return, or a mapping from its return values to nodes. By default
+        they are read from a `Literal` return annotation; without one, it may return any node.
         """
         table = _table(targets) if targets is not None else _annotated(router)
         where = f"the router after {source!r}"
@@ -183,7 +184,7 @@ class GraphBuilder(Translated, Generic[StateT]):
         return self
 
     def set_entry(self, name: str) -> Self:
-        """Begin here."""
+        """Start runs at this node."""
         if self._entry is not None and self._entry != name:
             raise GraphDefinitionError(
                 f"the entry is {self._entry!r} already; for several use add_edge(START, {name!r})"
@@ -202,9 +203,9 @@ class GraphBuilder(Translated, Generic[StateT]):
         new_id: Callable[[], str] | None = None,
         store: Store | None = None,
     ) -> Graph[StateT]:
-        """Check everything, and make the graph. `defaults` are its options where a run says nothing.
+        """Check the definition, and return the graph. `defaults` are the options that a run does not set.
 
-        Nodes find the `store` in `ctx.store`; a graph used as a node has that of the graph around it, unless
+        Nodes read the `store` as `ctx.store`; a graph used as a node has the store of the outer graph, unless
         it was built with its own.
         """
         entry = () if self._entry is None else (Join(frozenset((START,)), self._entry),)
@@ -238,13 +239,13 @@ class GraphBuilder(Translated, Generic[StateT]):
         )
 
     def _part(self, type_: Any, where: str) -> Schema:
-        """The schema of a type that has some of the state's keys."""
+        """Return the schema of a type with some of the state's keys."""
         part = schema_of(type_)
         unknown = [name for name in part.keys if self._schema.key(name) is None]
         if unknown:
             raise GraphDefinitionError(
                 f"{where}: {type_.__name__} has the key {unknown[0]!r}, which the state "
-                f"{self._schema.type.__name__} has not"
+                f"{self._schema.type.__name__} does not have"
             )
         return part
 
@@ -281,7 +282,7 @@ class GraphBuilder(Translated, Generic[StateT]):
             raise InvalidEdgeError(f"edge {edge}: nothing comes after END")
         if edge.target == START:
             raise InvalidEdgeError(
-                f"edge {edge}: nothing leads back to START; name the node to begin at again"
+                f"edge {edge}: no edge leads back to START; use the name of the first node"
             )
         if not edge.sources or (len(edge.sources) > 1 and (START in edge.sources or edge.target == END)):
             raise InvalidEdgeError(
@@ -317,12 +318,12 @@ def _check_reachable(definition: Definition) -> None:
     unreached = [name for name in definition.nodes if name not in reached]
     if unreached:
         raise GraphDefinitionError(
-            f"nothing leads to {', '.join(map(repr, unreached))}; add an edge, name it in the targets of a "
-            f"router or in a node's goto, or leave it out"
+            f"nothing leads to {', '.join(map(repr, unreached))}; add an edge, add it to the targets of a "
+            f"router or to a node's goto, or remove it"
         )
 
 
-# --- reading what was given ------------------------------------------------------------------------
+# --- arguments -------------------------------------------------------------------------------------
 
 
 def _checked_migrations(migrations: Mapping[int, Migration | Migrate]) -> Mapping[int, Migration]:
@@ -344,7 +345,7 @@ def _checked_migrations(migrations: Mapping[int, Migration | Migrate]) -> Mappin
 
 
 def _is_store(value: object) -> bool:
-    """Whether it can be a checkpointer; one that hands calls on to another is one too."""
+    """Whether it has the methods of a checkpointer."""
     return not isinstance(value, type) and all(
         callable(getattr(value, name, None)) for name in ("append", "read")
     )
@@ -364,10 +365,10 @@ def _callable(node: Any, where: str) -> Callable[..., Any]:
 
 
 def _wants_context(call: Callable[..., Any], where: str) -> bool:
-    """Whether it takes a second argument: one that has no default, or one that is a GraphContext."""
+    """Whether it takes a second argument without a default, or with the annotation GraphContext."""
     needed, most = positions_of(call)
     if most == 0:
-        raise GraphDefinitionError(f"{where}: it takes no argument; it is called with the state")
+        raise GraphDefinitionError(f"{where}: it takes no argument, but is called with the state")
     if needed > 2:
         raise GraphDefinitionError(
             f"{where}: it takes more than (state, ctx); use functools.partial for the rest"
@@ -379,7 +380,7 @@ def _wants_context(call: Callable[..., Any], where: str) -> bool:
 
 
 def _is_async(call: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004  # its kind is asked for
+    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004  # not a test of callability
 
 
 def _table(targets: Mapping[Any, str] | Sequence[str]) -> dict[Any, str]:
@@ -389,7 +390,7 @@ def _table(targets: Mapping[Any, str] | Sequence[str]) -> dict[Any, str]:
 
 
 def _annotated(router: Callable[..., Any]) -> dict[Any, str] | None:
-    """The names in a router's return annotation, if that is a Literal."""
+    """Return the names in a router's return annotation, if it is a Literal."""
     try:
         returned = get_type_hints(router).get("return")
     except (TypeError, NameError, AttributeError):
@@ -403,11 +404,11 @@ def _annotated(router: Callable[..., Any]) -> dict[Any, str] | None:
 
 
 class Subgraph:
-    """Runs a graph inside a task of another.
+    """Runs a graph inside a task of an outer graph.
 
-    Its writes to the keys that both have are writes to the outer graph: where the outer key has a reducer,
-    each of them in order, else the value at the end. With `keep_state` its own keys live on between visits,
-    as part of the outer graph's state: a checkpoint of the one is a checkpoint of the other.
+    Its writes to shared keys are passed to the outer graph: all of them in order if the outer key has a
+    reducer, else the final value. With `keep_state`, its own keys are stored between visits, as part of the
+    outer graph's state and checkpoints.
     """
 
     def __init__(self, graph: Graph[Any], name: str, outer: Schema, *, keep_state: bool) -> None:
@@ -432,8 +433,8 @@ class Subgraph:
         assert outside is not None, "a node runs in a task"
         try:
             values, written = await self._graph.run_inside(outside, given, kept=kept, folded=self._folded)
-        except OuterUpdate as handed:
-            return [*self._updates(*handed.ended), handed.update]
+        except OuterUpdate as outer:
+            return [*self._updates(*outer.ended), outer.update]
         return self._updates(copies(values), written)
 
     def _updates(self, ended: dict[str, Any], written: OuterWrites) -> list[Any]:

@@ -1,7 +1,7 @@
-"""Whether this program can go on with a thread: what the log says, against the nodes and joins of the graph.
+"""Compatibility: whether this program has the nodes and joins that a stored thread needs to be resumed.
 
-Reading a thread never comes here. Going on does, before anything is written: what this program does not have
-is named, with what to do about it.
+It is checked before a resumed run writes anything; errors name the missing node or join and a remedy.
+Reading a thread does not need these checks.
 """
 
 from __future__ import annotations
@@ -11,55 +11,55 @@ from collections.abc import Mapping
 from wesichain.core.internal import replace
 from wesichain.errors import CheckpointError
 
-from .checkpoints.journal import Loaded, ThreadJournal
+from .checkpoints.journal import LoadedCheckpoint, ThreadJournal
 from .checkpoints.statecode import StoredPayload
 from .definition import Definition, Join
 from .superstep import Frontier, NodeTask, added
 
 _REMEDY = (
-    "add it, name its new name with migrations={n: Migration(rename={...})}, or go on elsewhere with "
+    "add it, give its new name with migrations={n: Migration(rename={...})}, or continue elsewhere with "
     "graph.update_state(thread_id, None, as_node=...)"
 )
 
 
-def continued(definition: Definition, journal: ThreadJournal, loaded: Loaded) -> Loaded:
-    """The checkpoint, in the joins of this program; raises `CheckpointError` where it cannot go on there."""
+def resumable(definition: Definition, journal: ThreadJournal, loaded: LoadedCheckpoint) -> LoadedCheckpoint:
+    """Return the checkpoint with this program's joins; raise `CheckpointError` if it cannot resume there."""
     if loaded.refusal is not None:
         raise loaded.refusal
-    if loaded.position.frontier is journal.able_at:  # an answer more: the same tasks wait
+    if loaded.position.frontier is journal.checked_frontier:  # only an answer was added
         return loaded
     frontier, refusal = resolved(definition, loaded.position.frontier, loaded.visits)
-    if not loaded.position.frontier.tasks:  # the run is over: nothing waits any more
+    if not loaded.position.frontier.tasks:  # the run has ended
         return loaded
     if refusal is not None:
         raise refusal
     if missing := definition.schema.missing(loaded.position.values):
         raise CheckpointError(
             f"the thread has no value for {', '.join(map(repr, missing))}, which this version of the state "
-            f"needs; give one with GraphBuilder(..., migrations={{n: function}})"
+            f"requires; give one with GraphBuilder(..., migrations={{n: function}})"
         )
-    if not journal.can_go_on:
+    if not journal.is_checked:
         _check_inner(definition, journal, loaded)
-        journal.can_go_on = True
+        journal.is_checked = True
     if frontier is loaded.position.frontier:
-        journal.able_at = frontier
+        journal.checked_frontier = frontier
         return loaded
     return replace(loaded, position=replace(loaded.position, frontier=frontier))
 
 
-def _check_inner(definition: Definition, journal: ThreadJournal, loaded: Loaded) -> None:
-    """Check graphs that wait inside a task, at any depth."""
+def _check_inner(definition: Definition, journal: ThreadJournal, loaded: LoadedCheckpoint) -> None:
+    """Check the unfinished inner graphs, at any depth."""
     for task, inner, inside, found in inner_checkpoints(definition, journal, loaded):
         if task.id not in loaded.pending.results:
-            continued(inner, inside, found)
+            resumable(inner, inside, found)
 
 
 def inner_checkpoints(
-    definition: Definition, journal: ThreadJournal, loaded: Loaded
-) -> list[tuple[NodeTask, Definition, ThreadJournal, Loaded]]:
-    """The graphs inside the tasks of the next super-step that have begun, with their newest checkpoints."""
+    definition: Definition, journal: ThreadJournal, loaded: LoadedCheckpoint
+) -> list[tuple[NodeTask, Definition, ThreadJournal, LoadedCheckpoint]]:
+    """Find the inner graphs of the next super-step that have started, with their newest checkpoints."""
     before = {now: stored for stored, now in loaded.renamed.items()}
-    found: list[tuple[NodeTask, Definition, ThreadJournal, Loaded]] = []
+    found: list[tuple[NodeTask, Definition, ThreadJournal, LoadedCheckpoint]] = []
     for task in loaded.position.frontier.tasks:
         node = definition.nodes.get(task.node)
         if node is None or node.inner is None:
@@ -75,10 +75,10 @@ def inner_checkpoints(
 def resolved(
     definition: Definition, frontier: Frontier, visits: Mapping[str, int]
 ) -> tuple[Frontier, CheckpointError | None]:
-    """The frontier with its joins as this program has them, and what it lacks for going on from there.
+    """Return the frontier with the joins of this program, and an error if the program cannot resume from it.
 
-    A join whose sources have changed is on its way with those of its new sources that have arrived, or that
-    had run before they were its sources. Where none is left to come, its target runs now.
+    For a join with changed sources, those new sources count as arrived that had arrived or run before. If no
+    source is missing, the target runs now.
     """
     refusal = _unknown_nodes(definition, frontier)
     if not frontier.arrived or all(join in definition.joins for join in frontier.arrived):
@@ -107,8 +107,8 @@ def resolved(
 def still_waiting(
     definition: Definition, frontier: Frontier, visits: Mapping[str, int]
 ) -> tuple[Frontier, list[str]]:
-    """The part of a frontier that is no step to take now: half-arrived joins, and deferred nodes. And the
-    targets of joins that have nothing left to wait for in this program.
+    """Return the waiting part of a frontier (incomplete joins and deferred nodes), and the targets of joins
+    that are complete in this program.
     """
     nodes = definition.nodes
     now, _ = resolved(definition, frontier, visits)
@@ -119,7 +119,7 @@ def still_waiting(
 
 
 def _same_join(definition: Definition, join: Join) -> Join | None:
-    """The join of this program that a stored one is: the same, or the only one that it can have become."""
+    """Return the join of this program that corresponds to a stored one, if it is unambiguous."""
     if join in definition.joins:
         return join
     near = [one for one in definition.joins if one.target == join.target and one.sources & join.sources]
@@ -130,7 +130,7 @@ def _unknown_nodes(definition: Definition, frontier: Frontier) -> CheckpointErro
     for task in frontier.tasks:
         if task.node not in definition.nodes:
             return CheckpointError(
-                f"the thread goes on at the node {task.node!r}, which this graph does not have; {_REMEDY}",
+                f"the thread continues at the node {task.node!r}, which this graph does not have; {_REMEDY}",
                 node=task.node,
             )
         if isinstance(task.payload, StoredPayload):
@@ -139,13 +139,13 @@ def _unknown_nodes(definition: Definition, frontier: Frontier) -> CheckpointErro
         names = [task.node for task in frontier.tasks if not task.is_sent]
         twice = next(name for name in names if names.count(name) > 1)
         return CheckpointError(
-            f"two tasks of the thread are called {twice!r} after the renames of this version; give each old "
-            f"name a new one of its own",
+            f"two tasks of the thread are named {twice!r} after the renames of this version; give each old "
+            f"name a different new one",
             node=twice,
         )
     for name in sorted(frontier.deferred - definition.nodes.keys()):
         return CheckpointError(
-            f"the thread is to run the deferred node {name!r}, which this graph does not have; {_REMEDY}",
+            f"the thread waits to run the deferred node {name!r}, which this graph does not have; {_REMEDY}",
             node=name,
         )
     return None
@@ -154,15 +154,14 @@ def _unknown_nodes(definition: Definition, frontier: Frontier) -> CheckpointErro
 def _unknown_join(join: Join, here: frozenset[str]) -> CheckpointError:
     return CheckpointError(
         f"the thread waits at the join {join}, of which {', '.join(map(repr, sorted(here)))} has arrived, "
-        f"and this graph does not have it; {_REMEDY}, which gives the join up",
+        f"and this graph does not have it; {_REMEDY}, which drops the join",
         node=join.target,
     )
 
 
 def _unreachable_source(join: Join, lost: list[str]) -> CheckpointError:
     return CheckpointError(
-        f"the thread waits at the join {join}, whose source {lost[0]!r} is new and cannot run any more on "
-        f"this thread; lead to it, or go on elsewhere with graph.update_state(thread_id, None, "
-        f"as_node={lost[0]!r})",
+        f"the thread waits at the join {join}, whose new source {lost[0]!r} can no longer run on it; "
+        f"add an edge to it, or continue with graph.update_state(thread_id, None, as_node={lost[0]!r})",
         node=join.target,
     )

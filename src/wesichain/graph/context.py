@@ -44,12 +44,12 @@ _LIMITS: Mapping[str, type[int] | tuple[type[int], type[float]]] = {
 
 
 class ExecutionOptions(Value):
-    """Limits and listeners of one run; None is the graph's default. Times are seconds.
+    """Limits and listeners of one run; None means the graph's default. Times are in seconds.
 
-    `cycle_detection`: the third time that a node sees an identical state within the last
-    `cycle_window` super-steps ends the run. `restart` lets a thread with unfinished work start over.
-    `max_concurrency`: how many tasks of a super-step run at once. `budget`: what all agents of the run may
-    spend together; what its thread has spent before counts.
+    `cycle_detection` ends the run when a node sees an identical state for the third time within
+    `cycle_window` super-steps. `restart` lets a thread with unfinished work start over. `max_concurrency`
+    limits the tasks of a super-step that run at once. `budget` limits the total spending of all agents,
+    including earlier spending of the thread.
     """
 
     max_steps: int | None = None
@@ -82,12 +82,12 @@ class ExecutionOptions(Value):
                 raise ConfigError(f"ExecutionOptions({name}={nodes!r}): use the names of nodes")
 
     def over(self, defaults: ExecutionOptions) -> ExecutionOptions:
-        """These options, with the defaults where they say nothing."""
-        said = {name: getattr(self, name) for name in _OPTIONS}
+        """Return these options, with the defaults for those that are not set."""
+        own = {name: getattr(self, name) for name in _OPTIONS}
         return ExecutionOptions(
             **{
                 name: getattr(defaults, name) if value is None or value == () else value
-                for name, value in said.items()
+                for name, value in own.items()
             }
         )
 
@@ -96,14 +96,14 @@ _OPTIONS = [option.name for option in fields(ExecutionOptions)]
 DEFAULTS = ExecutionOptions(max_steps=100, cycle_detection=True, cycle_window=20)
 
 
-_SPENT = "spent"  # the name of what the agent of a task has spent
+_SPENT = "spent"  # the name of the record of an agent's spending
 
 
 class TaskRecord(Mutable):
-    """The record of things that a task must not do again when it is run anew: plain data, by name.
+    """The record of what a task has done and must not repeat when it runs again: plain data, by name.
 
-    It is in its thread's log, where there is one, until the super-step is over. `unfinished` are the records
-    of the run whose agents were not run to their end.
+    With a thread, it is stored in the log until the end of the super-step. `unfinished` are the records of
+    the run whose agents have not ended.
     """
 
     journal: ThreadJournal | None
@@ -114,12 +114,12 @@ class TaskRecord(Mutable):
     _account: Account | None = field(init=False, default=None)  # of the agent that runs in the task
 
     def read(self, name: str) -> JsonValue:
-        """The data written under this name, in this attempt or one before; None if there is none."""
+        """Return the data written under this name in this or an earlier attempt; None if there is none."""
         return self.known.get(name)
 
     async def write(self, name: str, data: JsonValue, *, once: str | None = None) -> None:
-        """Keep something. When this returns, it is safe. What has an id that is used `once` is kept for as
-        long as the thread is: whoever goes back, or forks, finds it there.
+        """Store data; it is durable when this returns. With an id in `once`, it is kept as long as the thread
+        and visible on its branches and forks.
         """
         if self.journal is not None:
             await self.journal.note_done(self.task, name, data, once)
@@ -128,8 +128,8 @@ class TaskRecord(Mutable):
         self.known[name] = data
 
     def open_account(self, above: Account | None) -> Account | None:
-        """An account for the agent that runs in the task. What it has spent when it was not run to its end is
-        given back: it receives the same replies, and spends that again.
+        """Open an account for the agent that runs in the task. The spending of an earlier, unfinished attempt
+        is given back: the agent receives the recorded replies and spends it again.
         """
         if above is None:
             return None
@@ -142,31 +142,30 @@ class TaskRecord(Mutable):
         return self._account
 
     def close_account(self) -> None:
-        """The agent has ended, or waits: whoever runs the task again spends nothing twice."""
+        """Close the account of an agent that has ended, or waits for an answer."""
         self._account = None
         if _SPENT not in self.known:
             self.unfinished.discard(self)
 
     def note_spent(self) -> tuple[str, Mapping[str, Any]] | None:
-        """A note of what the agent has spent, and whose it is; to be written with what the thread has."""
+        """Return the note of the agent's spending, with its owner."""
         spent = None if self._account is None else to_plain(self._account.spent(0.0))
         return None if self.journal is None else self.journal.done_note(self.task, _SPENT, spent)
 
     def read_once(self, once: str) -> JsonValue:
-        """The data last written under this id, on any branch of the thread; None if there is none."""
+        """Return the data last written under this id on any branch; None if there is none."""
         return self._once.get(once) if self.journal is None else self.journal.once(once)
 
 
 class GraphContext(Value, Generic[ContextT]):
-    """The context of a node: the run that it is part of, as far as a node may know it.
+    """The context of a node: information about its run.
 
-    `context` is what the run was given (`graph.invoke(state, context=...)`); it is never stored.
-    `remaining_steps` is `max_steps` minus the super-steps taken. `deadline` is the moment, on the
-    clock's `monotonic`, at which the run is over. `events` takes events of an inner run into the
-    graph's log, under the scope of this node. `is_streamed`: somebody reads text while it comes.
-    `record` is what the node did when it was run before, if its super-step was not finished then. `store` is
-    the graph's (`build(store=...)`), for what outlives a thread. `account` is what the run may spend, and has
-    spent: agents in its nodes draw on it.
+    `context` is the object given to the run (`graph.invoke(state, context=...)`); it is never stored.
+    `remaining_steps` is `max_steps` minus the super-steps taken. `deadline` is the time, on the clock's
+    `monotonic`, at which the run ends. `events` adds events of an inner run to the graph's log, under the
+    scope of this node. `is_streamed`: the text of models is streamed. `record` has what the node did when it
+    ran before in an unfinished super-step. `store` is the graph's (`build(store=...)`), for data that is not
+    part of a thread. `account` is the budget and spending that agents in the nodes share.
     """
 
     remaining_steps: int | None = None
@@ -179,7 +178,7 @@ class GraphContext(Value, Generic[ContextT]):
     deadline: float | None = None
     events: EventSink | None = None
     clock: Clock = field(default_factory=SystemClock)
-    context: ContextT = cast("Any", None)  # None, whatever the type: nothing was given
+    context: ContextT = cast("Any", None)  # None, whatever the type, if no context was given
     is_streamed: bool = False
     on_emit: Callable[[Any], None] | None = None
     record: TaskRecord | None = None
@@ -187,13 +186,13 @@ class GraphContext(Value, Generic[ContextT]):
     account: Account | None = None
 
     def emit(self, value: Any) -> None:
-        """Emit a value to streams of the run with the mode "custom"; without one it is dropped."""
+        """Emit a value to a stream of the run with the mode "custom", if there is one."""
         if self.on_emit is not None:
             self.on_emit(value)
 
 
 ALONE: ContextVar[bool] = ContextVar("wesichain_graph_alone", default=False)
-"""Whether no other task is on the event loop: whoever is set to run here can let nobody wait."""
+"""Whether no other task is on the event loop, so that blocking calls do no harm."""
 
 IN_PLACE: ContextVar[bool] = ContextVar("wesichain_graph_in_place", default=False)
-"""Whether a node that is not async is being called: it may block, also where an event loop runs."""
+"""Whether a sync node is being called, which may block even if an event loop runs in this thread."""

@@ -1,4 +1,4 @@
-"""A graph as data: its nodes and where each leads. Made by the builder, read by everything else."""
+"""The definition of a graph: its nodes, edges, routers and joins, as checked by the builder."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from wesichain.errors import GraphError, MissingNodeError
 from .state.schema import Schema
 
 START: Final = "__start__"
-"""Where a run begins: an edge from it names an entry."""
+"""The start of a run: an edge from it leads to an entry node."""
 
 END: Final = "__end__"
-"""Where a branch ends: an edge to it says so."""
+"""The end of a branch."""
 
 Catches: TypeAlias = type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]
 
@@ -25,10 +25,10 @@ Migrate: TypeAlias = Callable[[dict[str, Any]], Mapping[str, Any] | None]
 
 
 class Migration(Value):
-    """How a thread of one version of the program becomes one of the next.
+    """Converts threads of one version of the program to the next.
 
-    `function` makes a state of the old version, as plain data, one of the new: changed in place, or returned.
-    `rename` maps old names of nodes to new ones, all at once, so that two nodes can change places.
+    `function` converts a state, as plain data: it changes the state in place, or returns a new one. `rename`
+    maps old names of nodes to new ones, all at once, so that two nodes can swap names.
     """
 
     function: Migrate | None = None
@@ -36,15 +36,15 @@ class Migration(Value):
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether trying again can help: lost connections, timeouts, and what calls itself `retryable`."""
+    """Whether a retry can help: lost connections, timeouts, and errors with `retryable`."""
     return isinstance(error, ConnectionError | TimeoutError) or bool(getattr(error, "retryable", False))
 
 
 class RetryPolicy(Value):
-    """How often a node is tried again, and after which errors.
+    """How often a node is called, and which errors are retried.
 
-    The n-th pause is `backoff * factor ** (n - 1)` seconds, at most `max_pause`, and by chance
-    up to `jitter` of it more.
+    The n-th pause is `backoff * factor ** (n - 1)` seconds, at most `max_pause`, and a random part of it, up
+    to `jitter`, is added.
     """
 
     attempts: int = 3
@@ -64,7 +64,7 @@ class RetryPolicy(Value):
 
 
 class Node(Value):
-    """A node, and all that was said when it was added."""
+    """A node with its options."""
 
     name: str
     call: Callable[..., Any]
@@ -82,7 +82,7 @@ class Node(Value):
 
 
 class Router(Value):
-    """A choice made after a node. `targets` maps what it returns to nodes; None: it returns their names."""
+    """A choice made after a node. `targets` maps its return values to nodes; None: it returns their names."""
 
     call: Callable[..., Any]
     targets: Mapping[Any, str] | None = None
@@ -90,7 +90,7 @@ class Router(Value):
 
 
 class Join(Value):
-    """A node that runs once all of its sources have. It is known by what it says, not by its place."""
+    """A node that runs once all of its sources have run. Joins are identified by their fields."""
 
     sources: frozenset[str]
     target: str
@@ -101,17 +101,17 @@ class Join(Value):
 
 
 def task_id(node: str) -> str:
-    """The id of the task of a node; a "#" in a name is doubled, since the tasks of `Send`s end in one."""
+    """Return the id of a node's task: its name with "#" doubled, since the ids of `Send`s end in "#0"."""
     return node.replace("#", "##")
 
 
 class Definition:
-    """A whole graph, checked, and not changed any more.
+    """A checked graph, which no longer changes.
 
-    `order` is that in which nodes were added, and writes are folded. `joins_of` are the joins that each
-    node is a source of. `may_loop`: a run can come back to a node; only then are cycles looked for.
-    `task_ids`: what the task of a node is called; a "#" in a name is doubled, since the tasks of a `Send`
-    have the ids `node#0`, `node#1` and so on. `migrations` bring states of older versions up to this one.
+    `order`: the positions of the nodes, in the order in which they were added and writes are folded.
+    `joins_of`: the joins of which each node is a source. `may_loop`: a run can return to a node; only then
+    cycles are detected. `task_ids`: the ids of the nodes' tasks; those of a `Send` are `node#0`, `node#1` and
+    so on. `migrations` convert states of older versions.
     """
 
     def __init__(
@@ -147,31 +147,31 @@ class Definition:
 
     @property
     def version(self) -> int:
-        """Of the state's form: the highest number of its migrations, 1 without any."""
+        """The version of the program: the highest number of its migrations, 1 without any."""
         return max(self.migrations, default=1)
 
     def renamed(self, name: str, version: int) -> str:
-        """The name that a node of an older version has in this one."""
+        """Return the name in this version of a node of an older version."""
         for number in sorted(self.migrations):
             if number > version:
                 name = self.migrations[number].rename.get(name, name)
         return name
 
     def check_interrupts(self, names: Iterable[str]) -> None:
-        """Refuse to stop a run at nodes that there are not: it would never stop."""
+        """Raise if an interrupt names an unknown node, at which a run would never stop."""
         for name in names:
             if name not in self.nodes:
                 known = ", ".join(map(repr, self.nodes))
                 raise MissingNodeError(f"an interrupt: there is no node {name!r}; the nodes: {known}")
 
     def check_as_node(self, name: str) -> None:
-        """Refuse to write as a node that there is not."""
+        """Raise if `as_node` is not the name of a node."""
         if name not in (START, END, *self.nodes):
             known = ", ".join(map(repr, self.nodes))
             raise GraphError(f"as_node: there is no node {name!r}; the nodes: {known}", node=name)
 
     def leads_to(self, name: str, *, without: Join | None = None) -> Iterable[str]:
-        """Every node that may follow this one. A router that says nothing of its targets may go anywhere."""
+        """Yield every node that may follow this one: all nodes after a router without targets."""
         yield from self.edges.get(name, ())
         for join in self.joins_of.get(name, ()):
             if join != without:
@@ -182,7 +182,7 @@ class Definition:
             yield from self.nodes[name].goto
 
     def reachable(self, begin: Iterable[str], *, without: Join | None = None) -> set[str]:
-        """These nodes, and all that may run after them; without the help of a join, if one is named."""
+        """Return these nodes and all that may run after them, ignoring one join if it is given."""
         reached = set(begin)
         ahead = [*reached]
         while ahead:
@@ -201,11 +201,11 @@ def _has_cycle(graph: Mapping[str, Iterable[str]]) -> bool:
     return False
 
 
-# --- its drawing ------------------------------------------------------------------------------------
+# --- drawing ----------------------------------------------------------------------------------------
 
 
 def mermaid(definition: Definition) -> str:
-    """Nodes as boxes, edges as arrows, choices as dotted ones."""
+    """Draw a flowchart with nodes as boxes, edges as arrows, and choices as dotted arrows."""
     ids = {START: "start", END: "end_", **{name: f"n{index}" for index, name in enumerate(definition.nodes)}}
     lines = ["flowchart TD", "    start([start])"]
     lines += [f'    {ids[name]}["{_text(name)}"]' for name in definition.nodes]
@@ -217,19 +217,19 @@ def mermaid(definition: Definition) -> str:
 
 
 def _arrows(definition: Definition, source: str, ids: Mapping[str, str]) -> list[str]:
-    """The arrows that lead away from a node."""
+    """Draw the arrows from a node."""
     here, goto = f"    {ids[source]}", definition.nodes[source].goto if source in definition.nodes else ()
     solid = [*definition.edges.get(source, ())]
     solid += [join.target for join in definition.joins_of.get(source, ())]
     lines = [f"{here} --> {ids[target]}" for target in solid]
     for router in definition.routers.get(source, ()):
         for label, target in (router.targets or {name: name for name in definition.nodes}).items():
-            said = "" if label == target else f'|"{_text(str(label))}"|'
-            lines.append(f"{here} -.->{said} {ids[target]}")
+            label_text = "" if label == target else f'|"{_text(str(label))}"|'
+            lines.append(f"{here} -.->{label_text} {ids[target]}")
     lines += [f"{here} -.-> {ids[target]}" for target in goto]
     return lines or [f"{here} --> end_"]
 
 
 def _text(text: str) -> str:
-    """Text that Mermaid shows as it is: entities in place of what it would read as its own."""
+    """Escape text for Mermaid: special characters become entities."""
     return "".join(char if char.isalnum() or char in " _-.:,/" else f"#{ord(char)};" for char in text)

@@ -1,21 +1,21 @@
-"""The engine: runs super-step after super-step, around the pure functions of `superstep`.
+"""The engine: runs super-steps, using the pure functions of `superstep`.
 
-The law of a graph run, from which to read on:
+The rules of a graph run:
 
-- A run is a row of super-steps. In each, all tasks of the frontier run at the same time (`nodes`), and
-  each sees the state as it was when the super-step began: a write is seen in the next one, never before.
-- When all are done, their writes are folded into the state, key by key, in the order in which the tasks were
-  planned, not in the order in which they finished. Then routers read the new state, and with edges, `goto`
-  and `Send` they give the next frontier. The run ends when that is empty.
+- A run is a sequence of super-steps. In each, all tasks of the frontier run concurrently (`nodes`), and each
+  sees the state from the start of the super-step: a write is visible in the next one, never before.
+- When all tasks have finished, their writes are folded into the state, key by key, in the order in which the
+  tasks were planned, not in the order in which they finished. Then routers read the new state; together with
+  edges, `goto` and `Send` they determine the next frontier. The run ends when that is empty.
 - A join runs its target once all its sources have finished, in one super-step or over several. A deferred
   node runs when nothing else is left to run.
 - With a thread, a checkpoint is stored after the input and after every super-step, before the next begins:
   the changed keys and the next frontier. Within a super-step, notes are pending on the last checkpoint:
   results of finished tasks, things that a task must not do twice, questions, answers, errors.
-- A failure stops the other tasks; a question lets them finish. Either way the run ends at its last
+- A failure stops the other tasks; a question lets them finish. In both cases the run ends at its last
   checkpoint, and its super-step is not folded. `interrupt_before` and `interrupt_after` stop between two.
 - A resume reads the last checkpoint and its notes. Tasks with a stored result do not run again; the others
-  run from their start, with the answers and the record in the notes; a task that still waits is left alone.
+  run from their start, with the answers and the record in the notes; tasks with open questions do not run.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ from .state.updates import Send
 from .superstep import Done, Folded, Frontier, NodeTask, Position, advance, check_target, fold
 
 _NOTHING = OuterWrites()
-_BREATH = 0.001  # seconds of nodes that never wait, after which others on the loop get their turn
+_BREATH = 0.001  # seconds after which a run whose nodes never wait lets other tasks of the loop run
 
 
 class GraphRun(Mutable):
-    """One run of a graph. `position` is that after its last super-step, `outer` are the writes so far for the
-    graph outside.
+    """One run of a graph. `position` is its position after the last super-step; `outer` are its writes so far
+    to the outer graph.
     """
 
     frame: Frame
@@ -69,14 +69,14 @@ class GraphRun(Mutable):
     _cycles: CycleWatch | None = field(init=False, default=None)
 
     async def _begin(self, folded: Folded) -> None:
-        """Take the input, choose the entries, and save that."""
+        """Choose the entry nodes, and save the input."""
         targets = await route(self.frame, START, folded.values)
         frontier = advance(self.frame.definition, Frontier(), (START,), targets)
         self.position = Position(folded.values, frontier)
         await self._save(folded, source="input")
 
     async def run_to_end(self, first: Folded | Pending) -> None:
-        """Run to the end: from an input, or from a checkpoint with what is known of the next super-step."""
+        """Run to the end, from an input, or from a checkpoint with its pending notes."""
         frame, options, breath = self.frame, self.frame.options, self.frame.clock.monotonic()
         pending = None if isinstance(first, Folded) else first
         resumed = pending is not None
@@ -97,7 +97,7 @@ class GraphRun(Mutable):
                 self._hand_over(at, handed)
                 raise
             has_waited = performer.has_waited
-            del performer  # it has the results, and the state from before them
+            del performer  # frees the results and the previous state
             pending = None
             await self._settle(at, done)
             if options.interrupt_after and self.position.frontier.tasks:
@@ -105,11 +105,11 @@ class GraphRun(Mutable):
             if frame.report.owed:
                 await frame.report.settle()
             if not has_waited and frame.clock.monotonic() - breath > _BREATH:
-                await asyncio.sleep(0)  # lets a cancellation in, too
+                await asyncio.sleep(0)  # also allows a cancellation
                 breath = frame.clock.monotonic()
 
     def _hand_over(self, at: Position, handed: OuterUpdate) -> None:
-        """End where a node has addressed the graph outside: what was written by then goes with it."""
+        """End the run for an update of the outer graph, with the writes up to now."""
         folded = fold(self.frame.definition.schema, at.values, handed.done)
         self.position = Position(folded.values, at.frontier, at.step)
         if self.frame.folded is not None:
@@ -117,7 +117,7 @@ class GraphRun(Mutable):
             handed.ended = copies(folded.values), self.outer
 
     async def _settle(self, at: Position, done: Sequence[Done]) -> None:
-        """Fold what the tasks wrote, choose what runs next, and save that."""
+        """Fold the writes of the tasks, choose the next tasks, and save the super-step."""
         frame = self.frame
         ran = [task.node for task, _ in done]
         finished = dict.fromkeys(ran)
@@ -133,7 +133,7 @@ class GraphRun(Mutable):
                     targets += await route(frame, node, folded.values, step=at.step + 1)
         except Exception:
             if frame.journal is not None:
-                await frame.journal.note(done)  # what has run need not run again
+                await frame.journal.note(done)  # finished tasks need not run again
             raise
         if self._cycles is not None:
             self._cycles.update(folded)
@@ -179,7 +179,7 @@ class GraphRun(Mutable):
         taken = at.step - frame.counted_from
         if options.max_steps is not None and taken >= options.max_steps:
             raise MaxStepsExceededError(
-                f"max steps exceeded: the run has taken {taken} super-steps and is not at its end; "
+                f"max steps exceeded: the run has taken {taken} super-steps and has not ended; "
                 f"raise max_steps, or look for a loop at {tasks[0].node!r}",
                 node=tasks[0].node,
             )
@@ -214,7 +214,7 @@ def _outer_writes(keys: frozenset[str], folded: Folded, done: Sequence[Done]) ->
 
 
 async def route(frame: Frame, source: str, values: StateValues, *, step: int = 0) -> list[str | Send]:
-    """Where the routers after a node lead, given the state after its super-step."""
+    """Call the routers after a node with the state after its super-step; return their targets."""
     chosen: list[str | Send] = []
     for router in frame.definition.routers.get(source, ()):
         args = (frame.context_of(source, step, source),) if router.wants_context else ()
@@ -233,7 +233,7 @@ async def route(frame: Frame, source: str, values: StateValues, *, step: int = 0
 
 
 def _targets(router: Router, answer: Any, source: str) -> list[Any]:
-    """The targets that a router's answer stands for, by its table."""
+    """Map the return value of a router to its targets."""
     if answer.__class__ is str and router.targets is not None and answer in router.targets:
         return [router.targets[answer]]
     answers = answer if is_items(answer) or is_some(answer) else (answer,)
@@ -257,15 +257,15 @@ def _targets(router: Router, answer: Any, source: str) -> list[Any]:
 
 # --- the first and the last event -------------------------------------------------------------------
 
-_NO_USAGE = Usage()  # the agents inside report theirs
+_NO_USAGE = Usage()  # agents in nodes report their own
 
 
 async def run_graph(
     frame: Frame, run: GraphRun, first: Folded | Pending, *, given: Any = None
 ) -> StateValues:
-    """Run a graph from its first event to its last; return the values at its end.
+    """Run a graph from its first event to its last; return its final values.
 
-    `first`: the input, folded, or what is pending on the checkpoint that a thread is resumed at.
+    `first`: the folded input, or the notes pending on the checkpoint from which a thread is resumed.
     """
     if around.hook is None:
         return await _run(frame, run, first, given)
@@ -295,10 +295,10 @@ async def _run(frame: Frame, run: GraphRun, first: Folded | Pending, given: Any)
 
 
 def _report_stop(frame: Frame, run: GraphRun, error: BaseException) -> None:
-    """Give the error the state so far, and make the last event of a run that did not come to its end."""
+    """Set the state of the error, and emit the last event of a run that stopped before its end."""
     step, name = run.position.step, type(error).__name__
     if isinstance(error, GraphError) and error.state is None:
-        with suppress(Exception):  # a class of the user's may refuse its own values
+        with suppress(Exception):  # the user's class may raise
             error.state = frame.definition.schema.build(copies(run.position.values))
     match error:
         case GraphInterruptedError():
@@ -306,7 +306,7 @@ def _report_stop(frame: Frame, run: GraphRun, error: BaseException) -> None:
         case Paused():
             reason = "it waits for an answer"
         case OuterUpdate():
-            reason = "it handed over to the graph outside"
+            reason = "it updated the outer graph"
         case asyncio.CancelledError():
             reason = "the task that ran it was cancelled"
         case _:
@@ -316,13 +316,13 @@ def _report_stop(frame: Frame, run: GraphRun, error: BaseException) -> None:
 
 
 def _task(given: Any) -> str:
-    """The task of the run, for its first event: the question, where the state has one."""
+    """Return the task for the first event: the input, if the state has one."""
     found = given.get("input", "") if is_mapping(given) else getattr(given, "user_input", "")
     return found if isinstance(found, str) else ""
 
 
 def _output(values: StateValues) -> JsonValue:
-    """The state at the end as JSON data, for the last event; keys that have none are left out."""
+    """Return the final state as JSON data for the last event, without values that are not data."""
     output: dict[str, JsonValue] = {}
     for name, value in copies(values).items():
         with suppress(CodecError, RecursionError):

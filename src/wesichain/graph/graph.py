@@ -1,4 +1,4 @@
-"""A graph that can be run, and the threads that it has run on."""
+"""The class `Graph`: runs a graph, and reads and writes its threads."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from wesichain.store import Store
 
 from .checkpoints.checkpointer import Checkpointer, ThreadInfo
 from .checkpoints.fold import Pending
-from .checkpoints.journal import Loaded, OuterWrites, ThreadJournal
-from .compatibility import continued, still_waiting
+from .checkpoints.journal import LoadedCheckpoint, OuterWrites, ThreadJournal
+from .compatibility import resumable, still_waiting
 from .context import ALONE, ExecutionOptions, Sinks
 from .definition import START, Definition, mermaid
 from .engine import GraphRun, route, run_graph
@@ -38,8 +38,8 @@ StateT = TypeVar("StateT")
 _NO_LIMIT = Budget(steps=maxsize)
 
 
-class _How(Value):
-    """The settings of a run beside its input: its options, its context, who streams it and who answers."""
+class _RunSettings(Value):
+    """The settings of a run: its options, its context, its stream, and who answers its questions."""
 
     options: ExecutionOptions
     context: Any = None
@@ -48,19 +48,19 @@ class _How(Value):
 
 
 class StateForm(Protocol):
-    """How a graph takes and returns states that are not of its own type."""
+    """Converts inputs that are not of the graph's state type, and converts states back."""
 
     def read(self, given: Any) -> Any:
-        """Return an input as the graph's own state has it."""
+        """Convert an input to the graph's state."""
         ...
 
     def write(self, state: Any, given: Any) -> Any:
-        """Return an end state, or the state of an error, in the form of the input that was given."""
+        """Convert a final state, or the state of an error, to the form of the input."""
         ...
 
 
 class Graph(Translated, Generic[StateT]):
-    """A graph, built and checked. It has no state of a run: any number of runs may be active at once."""
+    """A graph, built and checked by `GraphBuilder`. Any number of runs may be active at once."""
 
     def __init__(
         self,
@@ -94,11 +94,11 @@ class Graph(Translated, Generic[StateT]):
         context: Any = None,
         restart: bool = False,
     ) -> StateT:
-        """Run from the entry to the end; the state at the end. Nodes find the context in `ctx.context`.
+        """Run from the entry to the end, and return the final state. Nodes read `context` as `ctx.context`.
 
-        On a thread that has finished before, the input is merged through the reducers; `restart=True` lets
-        one with unfinished work start over. Inside a node of another graph it becomes part of that graph's
-        run: one log, one journal, and questions go outwards.
+        On a finished thread, the input is merged into its state by the reducers. `restart=True` lets a thread
+        with unfinished work start over. Inside a node of another graph, the run becomes part of the outer
+        run: it shares its log and its thread, and its questions are raised by the outer run.
         """
         if restart:
             options = replace(options or ExecutionOptions(), restart=True)
@@ -121,7 +121,7 @@ class Graph(Translated, Generic[StateT]):
         context: Any = None,
         restart: bool = False,
     ) -> StateT:
-        """Synchronous version of `invoke()`; always a run of its own."""
+        """Synchronous version of `invoke()`; always an independent run."""
         return run_sync(lambda: self.invoke(state, options, context=context, restart=restart), "invoke")
 
     def resume_sync(
@@ -135,8 +135,8 @@ class Graph(Translated, Generic[StateT]):
         by: str | None = None,
     ) -> StateT:
         """Synchronous version of `resume()`."""
-        going = partial(self.resume, checkpoint_id=checkpoint_id, context=context, by=by)
-        return run_sync(lambda: going(thread_id, value, options), "resume")
+        resume = partial(self.resume, checkpoint_id=checkpoint_id, context=context, by=by)
+        return run_sync(lambda: resume(thread_id, value, options), "resume")
 
     @overload
     def stream(
@@ -164,9 +164,9 @@ class Graph(Translated, Generic[StateT]):
         modes: Iterable[Mode] | None = None,
         context: Any = None,
     ) -> GraphStream[StateT, Any]:
-        """Run, and yield what happens: events, or with `modes` items of those modes, inner graphs' too.
+        """Run, and yield events; with `modes`, yield items of these modes, also of inner graphs.
 
-        Questions come as items of every mode; the stream then ends by raising, as `invoke` does.
+        Questions are items in every mode; the stream then ends by raising, as `invoke` does.
         """
         how = self._how(options, context)
         return GraphStream(lambda tap: self._invoke(state, replace(how, tap=tap)), modes)
@@ -181,12 +181,12 @@ class Graph(Translated, Generic[StateT]):
         context: Any = None,
         by: str | None = None,
     ) -> StateT:
-        """Go on with a thread that was interrupted, failed or was cut off; what has finished stays finished.
+        """Continue a thread that was interrupted, failed or was killed. Finished tasks do not run again.
 
-        `value` answers the question that waits; where several do, it maps their ids to answers, and those
-        left out go on waiting. Without a value no question is answered: it is raised again. `by` is who
-        answers, for the record (`snapshot.answered`). With
-        `checkpoint_id` the thread goes on from an earlier moment, as a new branch that is then its newest.
+        `value` answers the open question; if there are several, it maps their ids to answers, and those
+        without an answer stay open. Without a value, an open question is raised again. `by` records who
+        answers (`snapshot.answered`). With `checkpoint_id`, the thread continues from an earlier checkpoint,
+        as a new branch, which becomes its newest state.
         """
         return await self._resume(
             thread_id, value, checkpoint_id, replace(self._how(options, context), by=by)
@@ -203,26 +203,26 @@ class Graph(Translated, Generic[StateT]):
         context: Any = None,
         by: str | None = None,
     ) -> GraphStream[StateT, Any]:
-        """Resume, and yield what happens, as `stream` does."""
+        """Resume a thread, and yield events or items, as `stream` does."""
         how = replace(self._how(options, context), by=by)
         return GraphStream(
             lambda tap: self._resume(thread_id, value, checkpoint_id, replace(how, tap=tap)), modes
         )
 
-    async def _invoke(self, given: Any, how: _How) -> StateT:
+    async def _invoke(self, given: Any, how: _RunSettings) -> StateT:
         options = how.options
         journal: ThreadJournal | None = None
         values: StateValues | None = None
-        loaded: Loaded | None = None
+        loaded: LoadedCheckpoint | None = None
         if self.checkpointer is not None:
             thread_id = options.thread_id or self._new_id()
             if thread_id != options.thread_id:
                 options = replace(options, thread_id=thread_id)
-            journal, loaded = await self._threads.open(thread_id, goes_on=True)
+            journal, loaded = await self._threads.open(thread_id, for_run=True)
             if loaded is not None:
                 if not options.restart:
                     _check_finished(loaded, options)
-                    continued(self.definition, journal, loaded)
+                    resumable(self.definition, journal, loaded)
                 values = loaded.position.values
         taken = self._read(given)
         folded = take_input(self.definition, taken, values)
@@ -230,12 +230,14 @@ class Graph(Translated, Generic[StateT]):
         run = GraphRun(frame, Position(folded.values, Frontier()))
         return await self._run_on_thread(frame, run, folded, given=taken, form_of=given)
 
-    async def _resume(self, thread_id: str, value: Any, checkpoint_id: str | None, how: _How) -> StateT:
+    async def _resume(
+        self, thread_id: str, value: Any, checkpoint_id: str | None, how: _RunSettings
+    ) -> StateT:
         if checkpoint_id is None:
-            journal, loaded = await self._threads.find(thread_id, None, goes_on=True)
+            journal, loaded = await self._threads.find(thread_id, None, for_run=True)
         else:
             journal, loaded = await self._threads.find_back(thread_id, checkpoint_id)
-        loaded = continued(self.definition, journal, loaded)
+        loaded = resumable(self.definition, journal, loaded)
         questions = journal.open_questions(loaded)
         matched = partial(match_answers, thread_id, value, by=how.by, now=self._clock.time())
         answers = matched(questions.by_id)
@@ -268,9 +270,7 @@ class Graph(Translated, Generic[StateT]):
     async def _run_on_thread(
         self, frame: Frame, run: GraphRun, first: Folded | Pending, *, given: Any = None, form_of: Any = None
     ) -> StateT:
-        """Run on a thread; return the state at the end, in the form of what was given. The thread is kept at
-        hand for the next run.
-        """
+        """Run on a thread; return the final state, in the form of the input. Caches the thread."""
         try:
             return self._out(await run_graph(frame, run, first, given=given), form_of)
         except BaseException as error:
@@ -291,10 +291,10 @@ class Graph(Translated, Generic[StateT]):
         context: Any = None,
         folded: frozenset[str] | None = None,
     ) -> tuple[StateValues, OuterWrites]:
-        """Run inside a task of another graph; return the values at the end, and the writes for that graph.
+        """Run inside a task of an outer graph; return the final values, and the writes to the outer graph.
 
-        `kept` are the values that it was left with. The writes to the keys in `folded` are returned one by
-        one, where this graph is a node.
+        `kept` are the values of the last visit, if they are kept. If this graph is a node, the writes to the
+        keys in `folded` are returned one by one.
         """
         around = cast("Frame", outside.frame)
         place, moment = outside.next_inner()
@@ -326,7 +326,7 @@ class Graph(Translated, Generic[StateT]):
         self._check_context(frame.context)
         loaded = journal.load() if journal is not None else None
         if loaded is not None and journal is not None:
-            loaded = continued(self.definition, journal, loaded)
+            loaded = resumable(self.definition, journal, loaded)
             if loaded.renamed:
                 loaded = await journal.migrate(loaded)
             counted_from = loaded.position.step if around.is_answered else loaded.counted_from
@@ -342,7 +342,7 @@ class Graph(Translated, Generic[StateT]):
         return await run_graph(frame, run, first, given=given), run.outer
 
     def _check_context(self, context: Any) -> None:
-        """Refuse a context that is not what the graph was declared with; none at all is the nodes' affair."""
+        """Raise if the context is not of the graph's `context_type`; None is allowed."""
         wanted = self.definition.context_type
         if context is None or not isinstance(wanted, type) or is_typed_dict(wanted):
             return
@@ -352,9 +352,9 @@ class Graph(Translated, Generic[StateT]):
                 f"context_type={wanted.__name__}, so pass one of those"
             )
 
-    def _how(self, options: ExecutionOptions | None, context: Any) -> _How:
+    def _how(self, options: ExecutionOptions | None, context: Any) -> _RunSettings:
         self._check_context(context)
-        return _How(self._options(options), context)
+        return _RunSettings(self._options(options), context)
 
     def _options(self, options: ExecutionOptions | None) -> ExecutionOptions:
         if options is None:
@@ -370,7 +370,7 @@ class Graph(Translated, Generic[StateT]):
         self,
         options: ExecutionOptions,
         journal: ThreadJournal | None,
-        how: _How | None = None,
+        how: _RunSettings | None = None,
         *,
         last_seq: int = 0,
         counted_from: int = 0,
@@ -378,7 +378,7 @@ class Graph(Translated, Generic[StateT]):
         is_answered: bool = False,
     ) -> Frame:
         account: Account | None = None
-        if options.budget is not None or journal is not None:  # without one, agents need not watch it
+        if options.budget is not None or journal is not None:  # else no spending is counted
             account = _open_account(options.budget, self._clock.monotonic(), spent)
         if journal is not None and account is not None:
             journal.counted_from = counted_from
@@ -387,7 +387,7 @@ class Graph(Translated, Generic[StateT]):
         sinks = (*self._sinks, *_sinks(options.events))
         run_id = options.run_id or self._new_id()
         is_alone = ALONE.get()
-        ALONE.set(False)  # for what the nodes run
+        ALONE.set(False)  # for the code that nodes run
         tap = None if how is None else how.tap
         log = RunLog(run_id, clock=self._clock, sinks=sinks, tap=tap, last_seq=last_seq)
         return Frame(
@@ -419,7 +419,7 @@ class Graph(Translated, Generic[StateT]):
     # --- threads -----------------------------------------------------------------------------------
 
     async def threads(self, *, waiting: bool = False) -> list[ThreadInfo]:
-        """The threads of the checkpointer, the newest first; with `waiting`, those that have a question."""
+        """Return the threads, most recently written first; with `waiting`, those with an open question."""
         found = await self._threads.infos()
         return [one for one in found if await self._waits(one.thread_id)] if waiting else found
 
@@ -430,30 +430,31 @@ class Graph(Translated, Generic[StateT]):
     async def get_state(
         self, thread_id: str, checkpoint_id: str | None = None, *, inner: bool = False
     ) -> Snapshot[StateT]:
-        """A thread as it is now, or as it was at a checkpoint; with `inner`, also the graphs inside it.
+        """Return the state of a thread, or of one of its checkpoints; with `inner`, also of inner graphs.
 
-        It comes from the log alone, whatever nodes this program has.
+        It is read from the log, whatever nodes this program has.
         """
         journal, loaded = await self._threads.find(thread_id, checkpoint_id)
         return snapshot(self.definition, journal, loaded, newest=checkpoint_id is None, inner=inner)
 
     def history(self, thread_id: str, *, limit: int | None = None) -> History[StateT]:
-        """The checkpoints of a thread, newest first: one for each input, super-step, update and branch."""
+        """Return the checkpoints of a thread, newest first: each input, super-step, update and branch."""
         return History(lambda: self._history(thread_id, limit))
 
     async def _history(self, thread_id: str, limit: int | None) -> list[Snapshot[StateT]]:
         journal, _ = await self._threads.open(thread_id)
-        if limit is None or journal.count < limit:  # what was read is what the newest checkpoint needs
+        if limit is None or journal.count < limit:  # `open` reads the checkpoints back to the base only
             journal, _ = await self._threads.open(thread_id, since=1)
         return [snapshot(self.definition, journal, one, newest=False) for one in journal.load_all(limit)]
 
     async def update_state(
         self, thread_id: str, update: Any, as_node: str | None = None, *, checkpoint_id: str | None = None
     ) -> str:
-        """Write to a thread from outside, through the reducers; the id of the new checkpoint.
+        """Write to the state of a thread, by its reducers; return the id of the new checkpoint.
 
-        With `as_node` the thread goes on as if that node had written it, otherwise where it was going. With
-        `checkpoint_id` it goes on from an earlier moment, as a new branch. Pending results are dropped.
+        With `as_node`, the thread continues as if that node had written the update, else at the same nodes as
+        before. With `checkpoint_id`, the update starts a branch at an earlier checkpoint. Pending results are
+        dropped.
         """
         journal, loaded = await self._threads.open(thread_id, checkpoint_id=checkpoint_id)
         if loaded is None and checkpoint_id is not None:
@@ -495,16 +496,16 @@ class Graph(Translated, Generic[StateT]):
         )
 
     async def fork(self, thread_id: str, checkpoint_id: str) -> str:
-        """A new thread that was this one up to a checkpoint, with what is pending on it; its id."""
+        """Copy a thread up to a checkpoint, with what is pending on it; return the id of the new thread."""
         journal, loaded = await self._threads.find(thread_id, checkpoint_id)
         new = self._new_id()
         await journal.copy_to(new, loaded.checkpoint)
         return new
 
-    # --- pictures ----------------------------------------------------------------------------------
+    # --- drawing -----------------------------------------------------------------------------------
 
     def to_mermaid(self) -> str:
-        """The graph as a Mermaid flowchart."""
+        """Return the graph as a Mermaid flowchart."""
         return mermaid(self.definition)
 
 
@@ -515,11 +516,11 @@ def _sinks(events: Sinks) -> tuple[EventSink, ...]:
 
 
 def _open_account(budget: Budget | None, now: float, spent: Spent | None) -> Account:
-    """An account that has spent what its thread has. Each agent that draws on it brings its own model."""
+    """Open an account with the spending of the thread. Each agent that uses it has its own model."""
     if budget is None:
         return Account(_NO_LIMIT, now=now, spent=spent)
     account = Account(replace(budget, cost=None), now=now, spent=spent)
-    account.budget = budget  # a limited cost needs the prices of the agents' models, not of one here
+    account.budget = budget  # a limited cost needs the prices of the agents' models, which are not known here
     return account
 
 
@@ -531,12 +532,12 @@ def _earlier(one: float | None, other: float | None) -> float | None:
     return min(one, other) if one is not None and other is not None else one if other is None else other
 
 
-def _check_finished(loaded: Loaded, options: ExecutionOptions) -> None:
+def _check_finished(loaded: LoadedCheckpoint, options: ExecutionOptions) -> None:
     tasks = loaded.position.frontier.tasks
     if tasks:
         nodes = ", ".join(dict.fromkeys(repr(task.node) for task in tasks))
         raise CheckpointError(
-            f"thread {options.thread_id!r} has work that is not finished (next: {nodes}); go on with "
+            f"thread {options.thread_id!r} has unfinished work (next: {nodes}); continue it with "
             f"graph.resume({options.thread_id!r}), or start over with ExecutionOptions(restart=True)",
             node=tasks[0].node,
         )

@@ -1,4 +1,4 @@
-"""Checkpoints in Postgres: for graphs that run on many machines."""
+"""Checkpoints in Postgres, for graphs that run on many machines."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _LAYOUT = Layout("wesichain_threads", "wesichain_entries", "thread", conflict, p
 
 
 class PostgresCheckpointer(LogCheckpointer):
-    """Keeps threads in the tables `wesichain_threads`, `_entries` and `_parts` of a database.
+    """Stores threads in the tables `wesichain_threads`, `wesichain_entries` and `wesichain_parts`.
 
-    A few connections, each in a thread of its own, opened when they are first needed, and again after they
-    were lost: any number of event loops may use it, in one thread of a web server or in many.
+    Each connection has a thread of its own. Connections are opened when they are needed, and reopened after
+    they were lost. Any number of event loops and threads may share the checkpointer.
     """
 
     _logs: PostgresLogs

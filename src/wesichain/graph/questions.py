@@ -1,7 +1,4 @@
-"""Questions to people: asked by a node, stored with its thread, matched with an answer, and answered.
-
-A question is one value from `interrupt()` to the resume that answers it, and so is its answer from there on.
-"""
+"""Questions to humans: asked by a node with `interrupt()`, stored in the thread, answered by `resume()`."""
 
 from __future__ import annotations
 
@@ -20,12 +17,12 @@ from .superstep import NodeTask
 
 
 class GraphInterrupt(Value):
-    """A question that waits for an answer. The id is the same each time the same moment is replayed.
+    """An open question of a node. When the node runs again, the question keeps its id.
 
-    `name` distinguishes it from the other questions of its task: that which `interrupt` was given, or its
-    number. `expects` is the JSON schema of an answer. From `expires_at` on, a resume without a value goes on
-    with `default`. The rest is the graph's own: `memo` is kept for the node until the answer comes; `owner`
-    and `task` say where in the thread the answer is stored, and are empty until the question is.
+    `name` identifies it among the questions of its task: the name given to `interrupt`, or its number.
+    `expects` is the JSON schema of an answer. From `expires_at` on, a resume without a value continues with
+    `default`. The other fields are internal: `memo` is data of the node, stored until the answer comes;
+    `owner` and `task` locate the answer in the thread once the question is stored.
     """
 
     __aside__: ClassVar[tuple[str, ...]] = ("memo", "owner", "task")
@@ -44,9 +41,9 @@ class GraphInterrupt(Value):
 
 
 class Answered(Value):
-    """A question and the answer that it was given: by whom, as `resume(by=...)` said, and when.
+    """A question with its answer, who gave it (`resume(by=...)`), and when.
 
-    `is_default`: nobody gave it in time. It is known until the super-step of the question is over.
+    `is_default`: nobody answered in time. It is known until the end of the question's super-step.
     """
 
     __aside__: ClassVar[tuple[str, ...]] = ("is_default",)
@@ -62,7 +59,7 @@ class Answered(Value):
 
 
 class AnswerTerms:
-    """The terms of a question: the type of its answer, and what holds when none came in time."""
+    """The terms of a question: the type of its answer, a timeout and a default."""
 
     __slots__ = ("_expects", "default", "schema", "timeout")
 
@@ -75,7 +72,7 @@ class AnswerTerms:
         self.schema: Mapping[str, Any] | None = None if expects is None else _adapter(expects).json_schema()
 
     def read(self, answer: Any, *, is_default: bool) -> Any:
-        """Return the answer as a value of the type, or raise ValueError; a default may be anything."""
+        """Return the answer as a value of the type, or raise ValueError; a default is not checked."""
         if self._expects is None:
             return answer
         try:
@@ -90,16 +87,14 @@ NO_TERMS = AnswerTerms()
 
 
 def plain_answer(schema: Mapping[str, Any] | None, answer: Any) -> Any:
-    """An answer to a question that expects a type, as JSON data, whether it is given as that or as a value of
-    the type: a model, a date, a list of either.
-    """
+    """Convert the answer to a question that expects a type to JSON data, if it is a value of the type."""
     if schema is None:
         return answer
     from pydantic_core import to_jsonable_python  # only questions that expect a type need it
 
     try:
         return to_jsonable_python(answer)
-    except ValueError:  # no data of any type: whoever checks or stores it says so
+    except ValueError:  # refused when it is checked or stored
         return answer
 
 
@@ -111,7 +106,7 @@ def _adapter(kind: Any) -> Any:
 
 
 class Paused(BaseException):  # not an Exception: a node's `except Exception` must not swallow a question
-    """A node waits for answers; on its way to the engine. `problem`: what was wrong with the last answer."""
+    """Raised in a node that waits for answers. `problem`: why the last answer was refused."""
 
     def __init__(self, asked: tuple[GraphInterrupt, ...], *, problem: str = "") -> None:
         super().__init__("a node waits for an answer")
@@ -120,10 +115,7 @@ class Paused(BaseException):  # not an Exception: a node's `except Exception` mu
 
 
 class TaskQuestions(Mutable):
-    """The questions of one task so far, and the answers to them: by name, on every replay.
-
-    `frame` is that of the run, and `step` the super-step that the task is one of.
-    """
+    """The questions of one task, and the answers to them by name. `frame` is that of the run."""
 
     frame: Any
     step: int
@@ -143,23 +135,23 @@ class TaskQuestions(Mutable):
             raise self._pause(name, value, None, "", terms)
         try:
             return terms.read(answer.answer, is_default=answer.is_default)
-        except ValueError as error:  # the type checks more than its schema says: it is asked again
+        except ValueError as error:  # the type checks more than its schema: ask again
             raise self._pause(name, value, None, str(error), terms) from error
 
     def recall(self) -> Answered | None:
-        """The last question that was answered, with what was kept with it, and its answer."""
+        """Return the last answer, with its question."""
         return list(self.answers.values())[-1] if self.answers else None
 
     def pause(self, value: Any, memo: Any, problem: str) -> NoReturn:
-        """Ask, and keep something until the answer comes; if the last one was wrong, ask the same again."""
+        """Ask, and store a memo until the answer comes. After a `problem`, ask the last question again."""
         name = list(self.answers)[-1] if problem and self.answers else str(len(self.answers))
         raise self._pause(name, value, memo, problem)
 
     def _pause(self, name: str, value: Any, memo: Any, problem: str, terms: AnswerTerms = NO_TERMS) -> Paused:
-        known = sha256(f"{self._moment}\n{name}".encode()).hexdigest()[:16]
+        question_id = sha256(f"{self._moment}\n{name}".encode()).hexdigest()[:16]
         expires = None if terms.timeout is None else self.frame.clock.time() + terms.timeout
         question = GraphInterrupt(
-            known,
+            question_id,
             value,
             self.task.node,
             self.frame.scope,
@@ -172,7 +164,7 @@ class TaskQuestions(Mutable):
         return Paused((question,), problem=problem)
 
     def next_inner(self) -> tuple[str, str]:
-        """The place and the moment of the next graph that this task invokes."""
+        """Return the owner and the moment of the next graph that this task invokes."""
         self._inner += 1
         journal = self.frame.journal
         place = "" if journal is None else journal.place(self.task)
@@ -180,7 +172,7 @@ class TaskQuestions(Mutable):
 
     @property
     def _moment(self) -> str:
-        """The name of the task for good: the same on every branch that begins at its super-step."""
+        """The permanent name of the task; all branches from its super-step share it."""
         frame, task = self.frame, self.task
         if frame.journal is None:
             return f"{frame.scope}/{self.step}/{task.id}"
@@ -199,14 +191,14 @@ def interrupt(
     timeout: float | None = None,
     default: Any = None,
 ) -> Any:
-    """Stop here and ask. The run ends in `GraphInterruptedError`; `graph.resume(thread_id, answer)` runs
-    the node again from its top, and this call then returns the answer.
+    """Stop the node and ask a question. The run ends with `GraphInterruptedError`;
+    `graph.resume(thread_id, answer)` runs the node again from its start, and this call returns the answer.
 
-    Several questions of one node are distinguished by their order, or by a `name`: with one, the answer
-    finds its question also in a new version of the program that asks in another order.
-    `expects` is the type of the answer, such as a pydantic model: `resume` refuses one that does not fit, and
-    this call returns a value of that type. Once `timeout` seconds have passed, a resume without a value goes
-    on with `default`; without a timeout the default answers nothing.
+    Several questions of one node are matched with their answers by their order, or by `name`, which also
+    works if a new version of the program asks them in another order.
+    `expects` is the type of the answer, such as a pydantic model: `resume` refuses an answer that does not
+    fit, and this call returns a value of that type. Once `timeout` seconds have passed, a resume without a
+    value continues with `default`; a default without a timeout has no effect.
     """
     if expects is None and timeout is None:
         return _open_question().ask(value, name=name)
@@ -214,18 +206,18 @@ def interrupt(
 
 
 def pause(value: Any, memo: Any, *, problem: str = "") -> NoReturn:
-    """Ask, and keep data for when the node runs again: `recall` gives it back with the answer."""
+    """Ask, and store a memo for the next run of the node: `recall` returns it with the answer."""
     _open_question().pause(value, memo, problem)
 
 
 def recall() -> Answered | None:
-    """The last answer that this task was given; its question has the data that was kept."""
+    """Return the last answer to this task; its question has the memo."""
     task = CURRENT.get()
     return None if task is None else task.recall()
 
 
 def paused_in(group: BaseExceptionGroup[BaseException]) -> Paused | None:
-    """The questions that were asked inside a group of tasks; None where something else went wrong in it."""
+    """Return the questions of an exception group; None if it contains other exceptions."""
     pauses, others = group.split(Paused)
     if pauses is None or others is not None:
         return None
@@ -248,7 +240,7 @@ def _open_question() -> TaskQuestions:
     task = CURRENT.get()
     if task is None:
         raise GraphError(
-            "interrupt() was called outside a node of a running graph; call it in a function that is a node"
+            "interrupt() was called outside a node of a running graph; call it in the function of a node"
         )
     return task
 
@@ -257,7 +249,7 @@ def _open_question() -> TaskQuestions:
 
 
 def quoted(task_id: str) -> str:
-    """A task's id as one part of an owner's path, which is checkpoint/task/call, again and again."""
+    """Escape a task id as part of an owner's path, which repeats checkpoint/task/call."""
     return task_id.replace("%", "%25").replace("/", "%2F")
 
 
@@ -273,7 +265,7 @@ def tasks_of(owner: str) -> list[str]:
 
 
 class NoAnswer:
-    """The default answer of `resume`, which stands for none: None is an answer like any other."""
+    """The default value of `resume`: no answer. None is an answer like any other."""
 
     __slots__ = ()
 
@@ -284,9 +276,9 @@ NO_ANSWER: Final = NoAnswer()
 def match_answers(
     thread_id: str, value: Any, by_id: Mapping[str, GraphInterrupt], *, by: str | None, now: float
 ) -> list[Answered]:
-    """Which question each answer is for. Without an answer, the questions whose time is over get theirs.
+    """Match answers with questions. Without an answer, expired questions get their defaults.
 
-    Raises for an answer that fits no question, or not what its question expects.
+    Raises if there is no question for an answer, or the answer does not fit what its question expects.
     """
     if value is NO_ANSWER or (value is None and not by_id):
         expired = [one for one in by_id.values() if one.expires_at is not None and now >= one.expires_at]
@@ -294,12 +286,12 @@ def match_answers(
     if not by_id:
         raise CheckpointError(
             f"thread {thread_id!r}: no question waits for an answer; resume it without a value, or go back "
-            f"to where it was asked with graph.resume({thread_id!r}, checkpoint_id=...) and answer then"
+            f"to an earlier question with graph.resume({thread_id!r}, checkpoint_id=...) and answer it then"
         )
     if is_mapping(value) and value and value.keys() <= by_id.keys():
-        found = [(by_id[known], answer) for known, answer in value.items()]
+        found = [(by_id[question_id], answer) for question_id, answer in value.items()]
     elif len(by_id) > 1:
-        listed = ", ".join(f"{known} ({one.node!r})" for known, one in by_id.items())
+        listed = ", ".join(f"{one.id} ({one.node!r})" for one in by_id.values())
         raise GraphError(f"{len(by_id)} questions wait; answer with a mapping of their ids: {listed}")
     else:
         found = [(one, value) for one in by_id.values()]
@@ -310,7 +302,7 @@ def match_answers(
 
 
 def check_answer(schema: Mapping[str, Any] | None, answer: Any, node: str) -> None:
-    """Refuse an answer that does not fit the schema of its question; nothing has been written yet."""
+    """Raise if an answer does not fit the schema of its question; nothing has been written yet."""
     if schema is not None and (faults := validate_json(schema, answer)):
         what = "; ".join(faults[:3])
-        raise GraphError(f"the answer to {node!r} does not fit: {what}; nothing was answered", node=node)
+        raise GraphError(f"the answer to {node!r} does not fit: {what}; no answer was stored", node=node)

@@ -1,4 +1,4 @@
-"""Snapshots: a checkpoint as a person sees it."""
+"""Snapshots: the state of a thread at a checkpoint, for users."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wesichain.core.internal import Value, field
 from wesichain.errors import GraphError
 
 from .checkpoints.fold import Pending
-from .checkpoints.journal import Loaded, ThreadJournal
+from .checkpoints.journal import LoadedCheckpoint, ThreadJournal
 from .compatibility import inner_checkpoints
 from .definition import Definition
 from .questions import Answered, GraphInterrupt
@@ -21,7 +21,7 @@ StateT = TypeVar("StateT")
 
 
 class TaskState(Value):
-    """A task that is to run next, or has run, and its status."""
+    """A task of the next super-step, and its status."""
 
     id: str
     node: str
@@ -30,15 +30,15 @@ class TaskState(Value):
 
 
 class Snapshot(Value, Generic[StateT]):
-    """The state of a thread at one checkpoint. `next` are the nodes that are still to run from there.
+    """The state of a thread at one checkpoint. `next` are the nodes that still have to run.
 
-    It is empty at the end of a run alone: where all nodes of a step have run and the run stopped before the
-    step was saved, they are named, and `resume` continues after them.
+    `next` is empty only at the end of a run. If all nodes of a step have run, but the run stopped before the
+    step was saved, it names them, and `resume` continues after them.
 
-    Asked for as the newest, it shows what siblings of a failed or waiting node have written already;
-    asked for by its id, it shows the checkpoint as it was saved. `answered` are the questions that people
-    have answered on the way there, oldest first. `inner` are the graphs inside its tasks, by their nodes (of
-    a Send, by the task's id), where `get_state` was asked for them.
+    The snapshot of the newest state includes the writes of nodes that finished beside a failed or waiting
+    one; a snapshot by checkpoint id shows the checkpoint as saved. `answered` are the questions answered up
+    to it, oldest first. `inner` are the snapshots of inner graphs by node (for a Send, by task id), if
+    `get_state` was called with `inner=True`.
     """
 
     values: StateT
@@ -57,15 +57,20 @@ class Snapshot(Value, Generic[StateT]):
 
 
 def snapshot(
-    definition: Definition, journal: ThreadJournal, loaded: Loaded, *, newest: bool, inner: bool = False
+    definition: Definition,
+    journal: ThreadJournal,
+    loaded: LoadedCheckpoint,
+    *,
+    newest: bool,
+    inner: bool = False,
 ) -> Snapshot[Any]:
-    """A checkpoint as a person sees it; with `inner`, also the graphs inside its tasks."""
+    """Make the snapshot of a checkpoint; with `inner`, also those of the graphs inside its tasks."""
     position, pending = loaded.position, loaded.pending
     values = position.values
     tasks = position.frontier.tasks
     if newest and pending.results:
         known = [(task, pending.results[task.id]) for task in tasks if task.id in pending.results]
-        with suppress(GraphError):  # they may contradict each other: the run will say so
+        with suppress(GraphError):  # their writes may conflict, which the run will report
             values = fold(definition.schema, values, known).values
     questions = journal.open_questions(loaded)
     waiting = {loaded.renamed.get(task, task) for task in questions.by_task}
@@ -93,23 +98,23 @@ def _next(states: Sequence[TaskState], *, newest: bool) -> tuple[str, ...]:
 
 
 def _inner(
-    definition: Definition, journal: ThreadJournal, loaded: Loaded, *, newest: bool
+    definition: Definition, journal: ThreadJournal, loaded: LoadedCheckpoint, *, newest: bool
 ) -> dict[str, Snapshot[Any]]:
-    """The graphs inside the tasks of a checkpoint, each with those inside it."""
+    """Make the snapshots of the graphs inside the tasks of a checkpoint, at all depths."""
     return {
         task.id if task.is_sent else task.node: snapshot(inner, inside, found, newest=newest, inner=True)
         for task, inner, inside, found in inner_checkpoints(definition, journal, loaded)
     }
 
 
-def _state_for_program(definition: Definition, loaded: Loaded, values: StateValues) -> Any:
-    """The state as the program has it; as plain data, where it cannot be one of this program."""
+def _state_for_program(definition: Definition, loaded: LoadedCheckpoint, values: StateValues) -> Any:
+    """Return the state as a value of the program's type, or as plain data if that is not possible."""
     if loaded.stored is not None:
         return dict(loaded.stored)
     data = copies(values)
     try:
         return definition.schema.build(data)
-    except Exception:  # noqa: BLE001  # a class of the user's that needs more than the thread has
+    except Exception:  # noqa: BLE001  # the user's class may require keys that the thread lacks
         return {name: item for name, item in data.items() if not name.startswith(HIDDEN)}
 
 
@@ -123,7 +128,7 @@ def _task_state(task: NodeTask, pending: Pending, waiting: Container[str]) -> Ta
 
 
 class History(Generic[StateT]):
-    """The snapshots of a thread, newest first: `await` it for a list, or iterate with `async for`."""
+    """The snapshots of a thread, newest first: `await` it for a list, or use `async for`."""
 
     def __init__(self, read: Callable[[], Awaitable[list[Snapshot[StateT]]]]) -> None:
         self._read = read

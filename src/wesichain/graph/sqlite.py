@@ -1,4 +1,4 @@
-"""Checkpoints in a SQLite file: one file, any number of processes, nothing to install."""
+"""Checkpoints in a SQLite file, which any number of processes may share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .checkpoints.checkpointer import LogCheckpointer, conflict
 
 __all__ = ["SqliteCheckpointer", "SqliteStore"]
 
-APPLICATION_ID = 0x57534347  # says that the file is ours: "WSCG"
+APPLICATION_ID = 0x57534347  # "WSCG" identifies the file
 MIGRATIONS = (
     """
     CREATE TABLE threads (
@@ -40,11 +40,11 @@ _LAYOUT = Layout("threads", "entries", "thread", conflict, parts="parts")
 
 
 class SqliteCheckpointer(LogCheckpointer):
-    """Keeps threads in a SQLite file in WAL mode, readable by its owner alone; `":memory:"` in memory.
+    """Stores threads in a SQLite file in WAL mode, readable only by its owner; `":memory:"` in memory.
 
-    A commit survives the death of the process; `durable=True` makes it survive a power cut too, at the
-    price of waiting for the disk. All work is done in one thread of the checkpointer's own; `append_now` and
-    `read_now` work in the caller's, for a run that nobody waits beside.
+    A commit survives a crash of the process; with `durable=True` also a power failure, but each commit waits
+    for the disk. The checkpointer works in a thread of its own. `append_now` and `read_now` work in the
+    caller's thread, for a run that is alone on its event loop.
     """
 
     _logs: SqliteLogs

@@ -1,6 +1,6 @@
-"""The super-step, as pure functions: fold the writes of the finished tasks, then say what runs next.
+"""The super-step as pure functions: fold the writes of the finished tasks, then plan the next tasks.
 
-Nothing here waits, reads a clock or calls a node. Tasks are taken in the order in which they were
+Nothing here does I/O, reads a clock or calls a node. Writes are folded in the order in which tasks were
 planned, never in the order in which they finished, so that a run does not depend on timing.
 """
 
@@ -21,7 +21,7 @@ from .state.updates import NodeResult, NotAnUpdateError, Send, Write, is_overwri
 
 
 class NodeTask(Value):
-    """One run of one node. Its id is stable: the same plan gives the same ids (`Definition.task_ids`)."""
+    """One run of one node. Equal plans have equal ids (`Definition.task_ids`)."""
 
     id: str
     node: str
@@ -33,7 +33,7 @@ class NodeTask(Value):
 
 
 class Frontier(Value):
-    """The tasks to run next, and what waits: joins for their sources, deferred nodes for everything else."""
+    """The tasks to run next, the joins that wait for more sources, and the deferred nodes that wait."""
 
     __aside__: ClassVar[tuple[str, ...]] = ("_by_id",)
 
@@ -44,14 +44,14 @@ class Frontier(Value):
 
     @property
     def by_id(self) -> Mapping[str, NodeTask]:
-        """The tasks by their ids, in order; made when they are first asked for."""
+        """The tasks by their ids, in order; computed on first use."""
         if not self._by_id:
             self._by_id.update((task.id, task) for task in self.tasks)
         return self._by_id
 
 
 class Position(Value):
-    """Where a run stands between two super-steps."""
+    """The position of a run between two super-steps."""
 
     values: StateValues
     frontier: Frontier
@@ -65,7 +65,7 @@ Done: TypeAlias = tuple[NodeTask, NodeResult]
 
 
 class StateChange(Value):
-    """The change of one key: who wrote it, and how much of a list was there before (None: all is new)."""
+    """The change of one key: the node that wrote it, and how many items of a list were kept (None: none)."""
 
     node: str
     old: Any = UNSET
@@ -73,7 +73,7 @@ class StateChange(Value):
 
 
 class Folded(Value):
-    """The values after a super-step, and what changed. `dropped`: keys of one super-step that began anew."""
+    """The values after a super-step, and the changes. `dropped`: `PerStep` keys that were reset."""
 
     values: StateValues
     changes: Mapping[str, StateChange]
@@ -81,7 +81,7 @@ class Folded(Value):
 
 
 def fold(schema: Schema, values: StateValues, done: Sequence[Done]) -> Folded:
-    """Fold the writes of the tasks into the values. Raises for conflicts, and for reducers that raise."""
+    """Fold the writes of the tasks into the values. Raises if writes conflict, or a reducer fails."""
     writers: dict[str, list[tuple[NodeTask, Any]]] = {}
     for task, result in done:
         for name, value in result.writes:
@@ -93,7 +93,7 @@ def fold(schema: Schema, values: StateValues, done: Sequence[Done]) -> Folded:
         [name for name in schema.per_step if name not in writers and _reset(schema.keys[name], after)]
     )
     changes: dict[str, StateChange] = {}
-    for name in sorted(writers):  # of several conflicts, the same is always reported
+    for name in sorted(writers):  # the first of several conflicts is always the same
         writes = writers[name]
         key = schema.key(name)
         assert key is not None, "writes are checked when they are read"
@@ -102,7 +102,7 @@ def fold(schema: Schema, values: StateValues, done: Sequence[Done]) -> Folded:
 
 
 def _reset(key: Key, data: dict[str, Any]) -> bool:
-    """Let a key of one super-step begin anew; whether that changed anything."""
+    """Reset a `PerStep` key to its initial value; return whether that changed it."""
     old = data.pop(key.name, UNSET)
     if key.start is not None:
         put(data, key, clone(key.start()))
@@ -133,7 +133,7 @@ def _fold_key(
 
 
 def _chosen(key: Key, writes: Sequence[tuple[NodeTask, Any]]) -> Sequence[tuple[NodeTask, Any]]:
-    """The writes that count: all of them, or where one sets the key, it and what its task wrote next."""
+    """Return all writes, or if one sets the key, that one and the later writes of its task."""
     setting = [index for index, (_, value) in enumerate(writes) if is_overwrite(value)]
     if not setting:
         if key.reducer is not None:
@@ -151,7 +151,7 @@ def _chosen(key: Key, writes: Sequence[tuple[NodeTask, Any]]) -> Sequence[tuple[
 def _fold_append(
     key: Key, after: dict[str, Any], writes: Sequence[tuple[NodeTask, Any]], old: Any, base: Any
 ) -> StateChange:
-    """Append, at the cost of what is added."""
+    """Append items, without copying the list."""
     grown = (
         base if isinstance(base, AppendOnlyList) else AppendOnlyList(() if isinstance(base, Unset) else base)
     )
@@ -166,7 +166,7 @@ def _reduced(key: Key, old: Any, new: Any, task: NodeTask) -> Any:
     if isinstance(old, Unset):
         return new
     try:
-        # A reducer of the user's may change what it is given: the value that we keep is not that one.
+        # The user's reducer may change its arguments, so it gets a copy and its result is copied.
         return clone(key.reducer.fold(clone(old), new))
     except Exception as error:
         raise NodeFailedError(
@@ -182,7 +182,7 @@ def _reduced(key: Key, old: Any, new: Any, task: NodeTask) -> Any:
 def advance(
     definition: Definition, frontier: Frontier, finished: Iterable[str], targets: Sequence[str | Send]
 ) -> Frontier:
-    """The frontier after these nodes. `targets` are those that routers and the nodes themselves chose."""
+    """Return the frontier after these nodes. `targets` were chosen by routers and by the nodes themselves."""
     named: dict[str, None] = {}
     sends: list[Send] = []
     arrived = frontier.arrived
@@ -203,7 +203,7 @@ def advance(
 
 
 def added(definition: Definition, frontier: Frontier, targets: Iterable[str | Send]) -> Frontier:
-    """The frontier with more to run next, beside what is there; a deferred node waits for that."""
+    """Return the frontier with additional targets; deferred nodes wait for the others."""
     if not frontier.tasks:
         return advance(definition, frontier, (), tuple(targets))
     named = {task.node: task for task in frontier.tasks if not task.is_sent}
@@ -267,17 +267,17 @@ def check_target(definition: Definition, source: str, target: object) -> str | S
     raise GraphError(f"{where} leads to {name!r}, which is not a node; the nodes: {known}", node=source)
 
 
-# --- the input, and updates from outside ------------------------------------------------------------
+# --- inputs, and updates from outside ---------------------------------------------------------------
 
 
 def take_input(
     definition: Definition, given: Any, values: StateValues | None = None, *, as_it_is: bool = False
 ) -> Folded:
-    """Fold the input of a run into the values of its thread, or into the state's beginnings.
+    """Fold the input of a run into the values of its thread, or into the initial values.
 
-    On a new thread a whole state is the state. On one that has values it is merged: keys with a reducer
-    are folded, unless they are as they begin; the others are set. `as_it_is`: what is given are the values
-    of a state already, as those are that a graph outside has.
+    On a new thread, a whole state becomes the state. On a thread with values, it is merged: keys with a
+    reducer are folded unless they have their initial values, the others are set. With `as_it_is`, the input
+    has the values of an outer graph's state, which are set without folding.
     """
     schema = definition.schema
     try:
@@ -329,7 +329,7 @@ def _as_writes(schema: Schema, state: Any, *, fresh: bool) -> list[Write]:
 def take_update(
     definition: Definition, given: Any, values: StateValues, node: str | None
 ) -> tuple[Folded, tuple[str | Send, ...]]:
-    """Fold an update that a person makes between two super-steps; and where it says to go."""
+    """Fold an update made between two super-steps; also return its targets."""
     try:
         result = read_result(definition.schema, given, view=None, values=values)
     except NotAnUpdateError as error:

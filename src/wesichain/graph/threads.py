@@ -1,4 +1,4 @@
-"""The threads of a graph: found in its store, or at hand as their last run has left them."""
+"""The threads of a graph: read from its store, or cached as their last run left them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from wesichain.errors import CheckpointError, ConfigError
 from wesichain.store import is_name
 
 from .checkpoints.checkpointer import Checkpointer, ThreadInfo
-from .checkpoints.journal import Loaded, ThreadJournal
+from .checkpoints.journal import LoadedCheckpoint, ThreadJournal
 from .checkpoints.thread import Thread
 from .context import ALONE
 from .definition import Definition
 from .superstep import Position
 
-_MOST = 64  # threads that are remembered; who comes back later reads the log
+_MOST = 64  # cached threads; others are read from the log
 
 
 class Threads:
-    """All threads that a graph has in its store. Those that ran last are at hand as their run left them: each
-    is taken by one run, which puts it back.
+    """The threads of a graph in its store. The most recently used are cached; a run takes a thread from the
+    cache and puts it back.
     """
 
     def __init__(self, definition: Definition, store: Checkpointer | None, clock: Clock) -> None:
@@ -37,18 +37,18 @@ class Threads:
         *,
         checkpoint_id: str | None = None,
         since: int | None = None,
-        goes_on: bool = False,
-    ) -> tuple[ThreadJournal, Loaded | None]:
-        """A thread's journal, and the checkpoint that it is at, if there is one.
+        for_run: bool = False,
+    ) -> tuple[ThreadJournal, LoadedCheckpoint | None]:
+        """Return a thread's journal and its current checkpoint, if there is one.
 
-        `goes_on`: a run will go on from there; it may take the thread as the last one left it.
+        `for_run`: a run will continue from there, and may take the thread from the cache.
         """
         if self.store is None:
             raise _no_threads()
         if not is_name(thread_id):
             raise ConfigError(f"{thread_id!r} is not a thread id; use a text")
-        in_place = goes_on and ALONE.get()
-        if goes_on and checkpoint_id is None:
+        in_place = for_run and ALONE.get()
+        if for_run and checkpoint_id is None:
             with self._lock:
                 journal, position = self._recent.pop(thread_id, (None, None))
             if journal is not None and position is not None and await journal.is_current(in_place=in_place):
@@ -59,23 +59,23 @@ class Threads:
         return journal, journal.load(None if checkpoint_id is None else _number(checkpoint_id))
 
     async def find(
-        self, thread_id: str, checkpoint_id: str | None, *, goes_on: bool = False
-    ) -> tuple[ThreadJournal, Loaded]:
-        """The same for a thread, and a checkpoint of it, that must be there."""
-        journal, loaded = await self.open(thread_id, checkpoint_id=checkpoint_id, goes_on=goes_on)
+        self, thread_id: str, checkpoint_id: str | None, *, for_run: bool = False
+    ) -> tuple[ThreadJournal, LoadedCheckpoint]:
+        """Open a thread, and raise if it or the checkpoint does not exist."""
+        journal, loaded = await self.open(thread_id, checkpoint_id=checkpoint_id, for_run=for_run)
         if loaded is None:
             raise unknown_thread(thread_id, checkpoint_id)
         return journal, loaded
 
-    async def find_back(self, thread_id: str, checkpoint_id: str) -> tuple[ThreadJournal, Loaded]:
-        """A checkpoint to go back to; the branch that begins there, if nothing was run on that yet."""
+    async def find_back(self, thread_id: str, checkpoint_id: str) -> tuple[ThreadJournal, LoadedCheckpoint]:
+        """Open a checkpoint to go back to; if the newest one is an unused branch from it, open that."""
         journal, loaded = await self.find(thread_id, checkpoint_id)
         if journal.is_branch_of(loaded.checkpoint):
             return await self.find(thread_id, None)
         return journal, loaded
 
     def put_back(self, journal: ThreadJournal | None, position: Position) -> None:
-        """Keep a thread at hand as a run has left it."""
+        """Put a thread in the cache after a run."""
         if journal is not None and journal.is_newest:
             with self._lock:
                 self._recent[journal.thread_id] = journal, position
@@ -83,7 +83,7 @@ class Threads:
                     self._recent.popitem(last=False)
 
     async def infos(self) -> list[ThreadInfo]:
-        """All threads, the newest first."""
+        """Return all threads, the most recently written first."""
         if self.store is None:
             raise _no_threads()
         return list(await self.store.threads())

@@ -1,8 +1,8 @@
-"""Items: JSON values that outlive a run or a thread, each under a namespace and a key.
+"""Items: JSON values under a namespace and a key, which outlive runs and threads.
 
-A namespace is a tuple of texts, `("users", "ann")`, like the folders of a path. The laws: a put
-replaces the item of that namespace and key, all or nothing; what was put is returned equal, and is nobody
-else's to change; a search returns the items of a namespace and of those below it, never another's.
+A namespace is a tuple of texts, `("users", "ann")`, like the folders of a path. The rules: a put replaces the
+item of that namespace and key atomically; a get returns an equal value, as a copy; a search returns the items
+of a namespace and of those below it only.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class StoreItem(Value):
 
 @runtime_checkable
 class Store(Protocol):
-    """Where items are kept. Every call is atomic; any number of loops, threads and processes may share it."""
+    """Stores items. Every call is atomic; event loops, threads and processes may share a store."""
 
     async def put(self, namespace: Sequence[str], key: str, value: JsonValue) -> None:
-        """Keep a JSON value, in place of the one that was there."""
+        """Store a JSON value, replacing an earlier one."""
         ...
 
     async def get(self, namespace: Sequence[str], key: str) -> Any:
@@ -48,17 +48,17 @@ class Store(Protocol):
     ) -> list[StoreItem]:
         """Return the items of a namespace and of all below it, the newest first.
 
-        With a `query`, only those whose key or value has one of its words, those with the most words first.
+        With a `query`, return those whose key or value contains one of its words, best matches first.
         """
         ...
 
     async def delete(self, namespace: Sequence[str], key: str) -> None:
-        """Remove an item; nothing happens if there is none."""
+        """Remove an item. Deleting an unknown item does nothing."""
         ...
 
 
 class MemoryStore(Store):
-    """Keeps items for as long as it lives. Loops and threads of the process may share it."""
+    """Stores items in memory. Event loops and threads of the process may share it."""
 
     def __init__(self, *, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -93,9 +93,8 @@ class MemoryStore(Store):
 
 
 class SqlStore(Store):
-    """Keeps items in a table of a database: `run` does a job on one of its connections.
-
-    `mark` stands for a value in a statement.
+    """Stores items in a table of a database. `run` executes a job on one of its connections; `mark` is the
+    placeholder of a value in a statement.
     """
 
     def __init__(
@@ -108,10 +107,10 @@ class SqlStore(Store):
             f"INSERT INTO {table} (namespace, key, value, at) VALUES ({mark}, {mark}, {mark}, {mark}) "  # noqa: S608  # no values
             f"ON CONFLICT (namespace, key) DO UPDATE SET value = excluded.value, at = excluded.at"
         )
-        self._get = f"SELECT value FROM {table} {at_place}"  # noqa: S608  # likewise
-        self._delete = f"DELETE FROM {table} {at_place}"  # noqa: S608  # likewise
+        self._get = f"SELECT value FROM {table} {at_place}"  # noqa: S608  # no values
+        self._delete = f"DELETE FROM {table} {at_place}"  # noqa: S608  # no values
         self._search = (
-            f"SELECT namespace, key, value, at FROM {table} "  # noqa: S608  # likewise
+            f"SELECT namespace, key, value, at FROM {table} "  # noqa: S608  # no values
             f"WHERE namespace >= {mark} AND namespace < {mark} ORDER BY at DESC, key"
         )
 
@@ -141,14 +140,14 @@ class SqlStore(Store):
         await self._run(lambda db: db.execute(self._delete, place).close())
 
 
-# --- what the stores share -------------------------------------------------------------------------
+# --- shared by the stores --------------------------------------------------------------------------
 
 ItemRow: TypeAlias = tuple[str, str, str, float]
-"""An item as it is stored: the path of its namespace, its key, the JSON text of its value, the time."""
+"""An item as stored: the path of its namespace, its key, the JSON text of its value, the time."""
 
 
 def path_of(namespace: Sequence[str]) -> str:
-    """The namespace as one text, of which each part ends in a slash: those below it begin with it."""
+    """Return a namespace as one text with a slash after each part; the namespaces below it start with it."""
     parts: Any = namespace
     if isinstance(parts, str) or not all(is_name(part) for part in parts):
         raise ConfigError(f"{namespace!r} is not a namespace; use a tuple of texts, such as ('users', 'ann')")
@@ -162,19 +161,19 @@ def checked_key(key: str) -> str:
 
 
 def is_name(name: object) -> bool:
-    """Whether every store can keep it: a text that is not empty, without NUL and lone surrogates."""
+    """Whether every store accepts it as a name: a text that is not empty, without NUL and lone surrogates."""
     return isinstance(name, str) and name == name.replace("\0", "").encode(errors="ignore").decode() != ""
 
 
 def text_of(value: JsonValue) -> str:
-    """The JSON text of a value; raises `CodecError` for what is not JSON."""
+    """Return the JSON text of a value. Raises `CodecError` if it is not JSON data."""
     text = dump_json(value)
-    parse_json(text)  # refuses what could not be read again, such as a nesting that is too deep
+    parse_json(text)  # raises if it could not be read again, such as for too deep nesting
     return text
 
 
 def search_results(rows: Iterable[ItemRow], query: str, limit: int | None) -> list[StoreItem]:
-    """The items that a search returns, of rows that come with the newest first."""
+    """Return the items of a search in rows, which are sorted by time, the newest first."""
     if limit is not None and limit < 0:
         raise ConfigError(f"search(limit={limit}): use a number of items, or None for all")
     words = set(_words(query))
@@ -195,7 +194,7 @@ def _words(text: str) -> list[str]:
 
 
 def _plain_text(text: str) -> str:
-    """The texts inside a value; a JSON escape such as \\n is none of their letters."""
+    """Return the texts in a value without JSON syntax, whose escapes (such as \\n) contain letters."""
     return " ".join(_texts(parse_json(text)))
 
 

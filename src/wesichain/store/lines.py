@@ -1,8 +1,8 @@
-"""Files of lines that survive: an append is all or nothing, and a torn tail never eats a record.
+"""Files of lines with atomic appends, which an incomplete last line does not damage.
 
-A line is committed by its newline, and a reader ignores what follows the last one. What a dead writer left
-there is dealt with by the next one. Where writers hold a lock (`Lines.exclusive`), it is cut off; where they
-hold none, it may be the beginning of another's line, and is given an end: a line that says nothing.
+A line is committed by its newline; readers ignore anything after the last newline. The next writer handles an
+incomplete line of a killed writer: with a lock (`Lines.exclusive`), it is cut off; without locks, it may be
+the beginning of another writer's line, so it is ended with a newline.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from wesichain.errors import CodecError, ConfigError, WesichainError
 
 PRIVATE = 0o600
 _NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
-_OWN: int = _NO_LINK | getattr(os, "O_CLOEXEC", 0)  # for this process alone, and no link is followed
+_OWN: int = _NO_LINK | getattr(os, "O_CLOEXEC", 0)  # not inherited by child processes; follows no link
 APPENDING = os.O_RDWR | os.O_APPEND | _OWN
 _BLOCK = 65_536
 
 
 class Lines:
-    """Reads and writes files of lines for a client, whose error says that one cannot be used.
+    """Reads and writes files of lines, and raises the client's error if a file cannot be used.
 
-    Writers hold `exclusive` around reading and appending, so that many processes and threads can share a
-    file; readers need no lock. With `sync` a line is on the disk before `append` returns; without it a power
-    cut may take the last lines, but never a part of one.
+    Writers use `exclusive` around reading and appending, so that many processes and threads can share a file;
+    readers need no lock. With `sync`, a line is on the disk before `append` returns; without it, a power
+    failure may lose the last lines, but never a part of one.
     """
 
     def __init__(self, error: Callable[[str], WesichainError], *, without_locks: str = "") -> None:
-        """`without_locks`: what to use instead on a system that has none."""
+        """`without_locks`: the remedy for systems without locks, for the error message."""
         self._error = error
         self._without_locks = without_locks
 
     @contextmanager
     def exclusive(self, path: Path) -> Generator[None]:
-        """Hold the lock file at `path`; the system lets go of it should this process die."""
+        """Hold the lock file at `path`; the system releases it if this process dies."""
         try:
             import fcntl
         except ImportError as error:
             raise self._error(
-                f"files with many writers need locks of POSIX, which this system has not{self._without_locks}"
+                f"files with many writers need POSIX locks, which this system lacks{self._without_locks}"
             ) from error
         lock = self._open(path, os.O_RDWR | os.O_CREAT)
         try:
@@ -54,7 +54,7 @@ class Lines:
             os.close(lock)
 
     def read(self, path: Path, start: int = 0) -> tuple[list[bytes], int]:
-        """The whole lines from byte `start` on, without their newlines, and the byte after the last."""
+        """Return the complete lines from byte `start` on, without newlines, and the byte after the last."""
         with os.fdopen(self._open(path, os.O_RDONLY), "rb") as file:
             file.seek(start)
             data = file.read()
@@ -62,25 +62,23 @@ class Lines:
         return data[:whole].split(b"\n")[:-1], start + whole
 
     def append(self, path: Path, lines: Sequence[bytes], *, sync: bool) -> int:
-        """Add whole lines, or nothing; the caller holds the lock. Returns the file's new length."""
+        """Append all lines, or nothing, and return the file's new length; the caller holds the lock."""
         descriptor = self._open(path, APPENDING | os.O_CREAT)
         try:
             return append_all(
                 descriptor, b"".join([line + b"\n" for line in lines]), sync=sync, is_locked=True
             )
         except OSError as error:
-            raise self._error(
-                f"{path} cannot be written: {error.strerror}; nothing of it was kept"
-            ) from error
+            raise self._error(f"{path} cannot be written: {error.strerror}; no line was added") from error
         finally:
             os.close(descriptor)
 
     def replace(self, path: Path, parts: Sequence[bytes | memoryview], *, sync: bool) -> None:
-        """Put a whole file in place at once: readers see the old one or the new one."""
+        """Replace a file atomically: readers see the old one or the new one."""
         try:
             replace_file(path, parts, sync=sync)
         except OSError as error:
-            raise self._error(f"{path} cannot be written: {error.strerror}; it is as it was") from error
+            raise self._error(f"{path} cannot be written: {error.strerror}; it was not changed") from error
 
     def _open(self, path: Path, flags: int) -> int:
         try:
@@ -90,9 +88,9 @@ class Lines:
 
 
 def append_all(descriptor: int, data: bytes, *, sync: bool = False, is_locked: bool = False) -> int:
-    """Append all of the data, which ends with a newline, or nothing; the file's new length.
+    """Append all of the data, which ends with a newline, or nothing; return the file's new length.
 
-    The descriptor was opened with `APPENDING`. `is_locked`: nobody else can be in the midst of a line.
+    The descriptor was opened with `APPENDING`. `is_locked`: no other writer can be writing a line.
     """
     size = os.fstat(descriptor).st_size
     if size and os.pread(descriptor, 1, size - 1) != b"\n":
@@ -102,7 +100,7 @@ def append_all(descriptor: int, data: bytes, *, sync: bool = False, is_locked: b
             data = b"\n" + data
     rest = memoryview(data)
     try:
-        while rest:  # a write may be short: a full disk shows only on the next one
+        while rest:  # a write may be short: only the next one raises for a full disk
             rest = rest[os.write(descriptor, rest) :]
         if sync:
             os.fsync(descriptor)
@@ -113,7 +111,7 @@ def append_all(descriptor: int, data: bytes, *, sync: bool = False, is_locked: b
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Add a line, whole or not at all, to a file that its user named: a link is followed."""
+    """Append a line atomically to a file named by the user; links are followed."""
     descriptor = os.open(path, APPENDING & ~_NO_LINK | os.O_CREAT, PRIVATE)
     try:
         append_all(descriptor, line + b"\n")
@@ -122,7 +120,7 @@ def append_line(path: Path, line: bytes) -> None:
 
 
 def replace_file(path: Path, parts: Sequence[bytes | memoryview], *, sync: bool) -> None:
-    """Put a whole file in place at once; an `OSError` leaves the one that was there, and no draft."""
+    """Replace a file atomically; an `OSError` leaves the old file, and no draft."""
     draft = path.with_name(f"{path.name}.{os.getpid()}-{get_ident()}.draft")
     descriptor = _opened(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
@@ -143,10 +141,10 @@ def replace_file(path: Path, parts: Sequence[bytes | memoryview], *, sync: bool)
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield the JSON values of a file that its user named, each with the number of its line.
+    """Yield the JSON values of a file named by the user, each with its line number.
 
-    Only a newline ends a line: a text in JSON may hold other separators, such as U+2028, as they are. What
-    cannot be read is a `ConfigError` that names the file and the line.
+    Only a newline ends a line: JSON texts may contain other separators, such as U+2028. Raises `ConfigError`
+    with the file and the line if one cannot be read.
     """
     try:
         data = path.read_bytes()
@@ -162,7 +160,7 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def sync_folder(path: Path) -> None:
-    """Make new names in a folder last through a power cut."""
+    """Make new names in a folder survive a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -175,7 +173,7 @@ def _opened(path: Path, flags: int) -> int:
 
 
 def _cut_torn_tail(descriptor: int, size: int) -> int:
-    """Remove what follows the last newline; the length that is left."""
+    """Remove everything after the last newline; return the new length."""
     end = size
     while end > 0 and os.pread(descriptor, 1, end - 1) != b"\n":
         start = max(0, end - _BLOCK)

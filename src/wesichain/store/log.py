@@ -1,14 +1,15 @@
-"""Logs: what every store of ours keeps, whatever it is made of.
+"""Logs: the interface of all stores of logs, in memory and in databases.
 
-A store has any number of logs, each under a name. A log is a list of entries, numbered upwards, that is only
-ever added to, settled and shortened at its beginning. The laws, which `testing.LogsContract` holds:
+A store has any number of named logs. A log is a list of entries with increasing numbers. Entries are
+appended; owned entries can be removed by settling them, and the oldest ones by deleting the beginning. The
+rules, which `testing.LogsContract` tests:
 
 - An append is all or nothing, also under kill -9, and on a full disk.
-- It says what it comes after. Where the log has moved on, nothing is written and the writer is told; two
-  writers cannot overwrite each other. Who comes after whatever is there is never refused, and lost by nobody.
-- What was appended is read back as it was, from any number on, by every process that shares the store.
-- A number is used once: neither settling nor deleting the beginning makes one free.
-- A store of a newer version, or of something else, is refused by name, and left as it is.
+- An append names the entry that it follows. If the log has a later one, nothing is written and the writer
+  gets an error, so that two writers cannot overwrite each other. An append after any entry is never refused.
+- Entries are read back unchanged, from any number on, by every process that shares the store.
+- A number is used once: neither settling nor deleting the beginning frees one.
+- A store of a newer version, or of another program, is refused with an error, and not changed.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ _TICK = 0.000_001  # seconds
 class Entry(Value):
     """One entry of a log. `body` is JSON text, which the log does not read.
 
-    `owner` says whose it is: "" is the log itself. In a thread of a graph, the checkpoints of the graph have
-    "". What is pending on the checkpoint 7 has "7": results of finished siblings, questions, errors. What
-    goes on inside a task of that super-step has an owner below it, "7/child". `base` is the entry from which
-    on the log is needed to read this one. `parts` are the bytes that the body names, by their SHA-256: a
-    store that says `keeps_parts = True` keeps each of them once in a log, and gives them back with the
-    entry; any other finds them in the body, as base64.
+    `owner` is "" for an entry of the log itself. In a thread of a graph, checkpoints have the owner "", and
+    notes pending on checkpoint 7 (results of finished tasks, questions, errors) have the owner "7". Entries
+    of inner graphs in a task of that super-step have an owner below it, "7/child". `base` is the first entry
+    needed to read this one. `parts` are the bytes whose SHA-256 the body contains: a store with
+    `keeps_parts = True` stores each of them once in a log, and returns them with the entry; for other stores
+    the body contains them, as base64.
     """
 
     __aside__: ClassVar[tuple[str, ...]] = ("parts",)
@@ -49,7 +50,7 @@ class Entry(Value):
 
 
 class LogInfo(Value):
-    """A log: the number of its last entry, and when that was written."""
+    """A log: the number and the time of its last entry."""
 
     name: str
     seq: int
@@ -57,33 +58,34 @@ class LogInfo(Value):
 
 
 class Logs(Protocol):
-    """Where logs are kept. Every call is atomic; any number of loops, threads and processes may share it."""
+    """Stores logs. Every call is atomic; event loops, threads and processes may share a store."""
 
     async def append(
         self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
     ) -> None:
-        """Add entries to a log whose last entry is `after` (0: a new log); None: to the log as it is.
+        """Append entries to a log whose last entry is `after` (0: a new log); None: after any last entry.
 
-        With None the store numbers them. Where the log has moved on, nothing is written and the client's
-        conflict is raised. Entries whose owner is `settles`, or lies below it, are removed.
+        With None the store numbers them. If the log has a later entry, nothing is written and the client's
+        conflict is raised. Entries whose owner is `settles`, or below it, are removed.
         """
         ...
 
     async def read(
         self, name: str, *, since: int | None = None, newest: int | None = None
     ) -> Sequence[Entry]:
-        """The entries from `since` on, in order; by default from the base of the newest without an owner on.
+        """Return the entries from `since` on, in order; by default from the base of the newest unowned entry.
 
-        With `newest`, so many of the newest, and every older one that has an owner. An unknown log has none.
+        With `newest`, return that many of the newest entries and all older ones with an owner. An unknown log
+        has none.
         """
         ...
 
     async def delete(self, name: str, *, before: int | None = None) -> None:
-        """Forget a log, or its entries before one; unknown ones are forgotten already."""
+        """Delete a log, or its entries before a number. Deleting an unknown log does nothing."""
         ...
 
     async def names(self) -> Sequence[LogInfo]:
-        """All logs, the newest first: by the time of their last entries."""
+        """Return all logs, the most recently written first."""
         ...
 
 
@@ -92,18 +94,18 @@ def is_settled(owner: str, settles: str | None) -> bool:
 
 
 def numbered(entries: Sequence[Entry], after: int) -> list[Entry]:
-    """The entries as they come after one that the writer did not know."""
+    """Number entries for an append after any last entry."""
     return [replace(entry, seq=seq) for seq, entry in enumerate(entries, start=after + 1)]
 
 
 def not_before(at: float, newest: float | None) -> float:
-    """The time of a log that was added to last: it comes before all others, whatever the clocks say."""
+    """Return the time of an append: later than all others, so that its log is newest whatever the clocks."""
     return at if newest is None else max(at, newest + _TICK)
 
 
-# --- the bytes that bodies name -------------------------------------------------------------------
+# --- parts ----------------------------------------------------------------------------------------
 
 
 def hashes(entry: Entry) -> list[str]:
-    """The parts that an entry names."""
+    """Return the hashes of the parts in an entry."""
     return _HASHES.findall(entry.body) if _HAS_HASH in entry.body else []

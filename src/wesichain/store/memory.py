@@ -1,4 +1,4 @@
-"""Logs in memory: for tests, and for what needs to outlive nothing but its process."""
+"""Logs in memory, for tests and for data that may end with the process."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ _SEQ = attrgetter("seq")
 
 
 class MemoryLog:
-    """One log, held. Entries of the log itself stay, owned ones come and go: kept apart, settling costs
-    what is owned.
-    """
+    """One log. Owned entries are stored separately, so that settling does not search the others."""
 
     __slots__ = ("at", "own", "owned", "parts", "seq")
 
@@ -31,7 +29,7 @@ class MemoryLog:
         self.at = 0.0
 
     def take(self, entries: Sequence[Entry], *, at: float, settles: str | None) -> None:
-        """Add entries; each has the bytes that the log has already, where it has them."""
+        """Append entries; equal parts share their bytes."""
         if settles is not None and self.owned:
             self.owned = [entry for entry in self.owned if not is_settled(entry.owner, settles)]
         for entry in entries:
@@ -53,7 +51,7 @@ class MemoryLog:
         return sorted(own + self.owned[bisect_left(self.owned, since, key=_SEQ) :], key=_SEQ)
 
     def drop(self, before: int) -> None:
-        """Forget the entries before one, and the parts that nobody needs then."""
+        """Delete the entries before a number, and the parts that no entry needs any longer."""
         self.own = [entry for entry in self.own if entry.seq >= before]
         self.owned = [entry for entry in self.owned if entry.seq >= before]
         needed = {name for entry in (*self.own, *self.owned) for name in entry.parts}
@@ -61,7 +59,7 @@ class MemoryLog:
 
 
 class MemoryLogs(Logs):
-    """Keeps logs for as long as it lives. May be shared by loops and threads of the process."""
+    """Stores logs in memory. Event loops and threads of the process may share it."""
 
     keeps_parts = True
 

@@ -1,4 +1,4 @@
-"""Logs and items in a Postgres: a few connections, each in a thread, for any number of event loops."""
+"""Logs and items in Postgres, over connections in threads, for any number of event loops."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ _SETTLED = (
 )
 
 
-# psycopg deallocates all statements of a connection, ours too, when a transaction is rolled back.
+# psycopg deallocates all prepared statements of a connection when a transaction is rolled back.
 _NO_STATEMENT = b"26000"
 
 
 class _Append:
-    """An append as one statement: the row of its log moves on, or nothing happens at all.
+    """An append as one statement: it updates the row of the log and inserts entries, or does nothing.
 
-    Most appends have one entry. Those go to libpq as they are: building a cursor, finding types and polling
-    the socket took psycopg 0.5 of the 0.9 ms of a step. The call blocks, and lets other threads run.
+    Most appends have one entry. Those call libpq directly: building a cursor, finding types and polling the
+    socket took psycopg 0.5 of the 0.9 ms of a step. The call blocks, and lets other threads run.
     """
 
     __slots__ = ("_many", "_name", "_one", "_prepared")
@@ -70,11 +70,11 @@ class _Append:
         self._prepared: weakref.WeakSet[Connection] = weakref.WeakSet()
 
     def run_for_many(self, db: Connection, values: Sequence[Any]) -> bool:
-        """Append several entries; whether the log was where the writer thought."""
+        """Append several entries; return whether the log had the expected last entry."""
         return db.execute(self._many, values, prepare=True).fetchone() is not None
 
     def run_for_one(self, db: Connection, values: Sequence[Any]) -> bool:
-        """Append one entry; whether the log was where the writer thought."""
+        """Append one entry; return whether the log had the expected last entry."""
         given = [_as_text(one) for one in values]
         if db in self._prepared:
             result = db.pgconn.exec_prepared(self._name, given)
@@ -86,13 +86,13 @@ class _Append:
 
 
 def _numbered(query: bytes) -> bytes:
-    """A query whose values are marked as libpq marks them: $1, $2 and so on."""
+    """Return a query with the placeholders of libpq: $1, $2 and so on."""
     first, *rest = query.split(b"%s")
     return first + b"".join([b"$%d%s" % (number, part) for number, part in enumerate(rest, start=1)])
 
 
 def _as_text(value: Any) -> bytes:
-    """A value as Postgres reads it from text."""
+    """Encode a value in the text format of Postgres."""
     return b"\\x" + value.hex().encode() if isinstance(value, bytes) else str(value).encode()
 
 
@@ -103,14 +103,14 @@ def _checked(result: PGresult) -> PGresult:
 
 
 def open_database(url: str, schema: TableSchema, *, connections: int, what: str) -> SessionPool[Connection]:
-    """Up to `connections` connections, each in a thread; `what` wants them."""
+    """Open a pool of up to `connections` connections, each in a thread; `what` is named in errors."""
     if connections < 1:
         raise ConfigError(f"{what}(connections={connections}): use at least 1")
     return SessionPool(partial(PostgresSession, url, schema), name="wesichain-postgres", most=connections)
 
 
 class PostgresLogs(SqlLogs):
-    """Logs in the tables of a database. `what` is told who wants no connection at all."""
+    """Stores logs in the tables of a database. `what` is named in errors."""
 
     def __init__(self, url: str, schema: TableSchema, layout: Layout, *, connections: int, what: str) -> None:
         tables = Tables(layout, mark="%s", made=str.encode)
@@ -138,7 +138,7 @@ class PostgresLogs(SqlLogs):
                 return  # the connection was lost after the commit, not before it
             if is_plain:
                 written = entries[-1]
-                self._write_at_once(db, name, entries, after or 0, settles)
+                self._write_in_one_statement(db, name, entries, after or 0, settles)
                 return
             with db.transaction():
                 log, new = self._moved(db, name, entries, after)
@@ -147,10 +147,10 @@ class PostgresLogs(SqlLogs):
 
         return write
 
-    def _write_at_once(
+    def _write_in_one_statement(
         self, db: Connection, name: str, entries: Sequence[Entry], after: int, settles: str | None
     ) -> None:
-        """Move the log on, settle and insert at once: one statement, one transaction, one round trip."""
+        """Update the log, settle and insert with one statement, in one transaction and round trip."""
         key, last = self._tables.layout.key(name), entries[-1]
         query = self._append_first if after == 0 else self._append_next
         values: list[Any] = [last.seq, last.at, key] if after == 0 else [last.seq, last.at, key, after]
@@ -168,7 +168,7 @@ class PostgresLogs(SqlLogs):
     def _moved(
         self, db: Connection, name: str, entries: Sequence[Entry], after: int | None
     ) -> tuple[int, Sequence[Entry]]:
-        """The row of a log, moved on and locked until the commit, and the entries to write."""
+        """Update and lock the row of a log; return its id, and the entries to write."""
         tables, key, last = self._tables, self._tables.layout.key(name), entries[-1]
         if after is None:
             while (row := db.execute(self._hold, (key,)).fetchone()) is None:
@@ -190,7 +190,7 @@ class PostgresLogs(SqlLogs):
 
 
 class PostgresStore(SqlStore):
-    """Keeps items in the table `wesichain_items` of a database, over a few connections."""
+    """Stores items in the table `wesichain_items` of a database."""
 
     def __init__(self, url: str, *, connections: int = 4, clock: Clock | None = None) -> None:
         self._database = open_database(url, _ITEMS, connections=connections, what="PostgresStore")
@@ -218,7 +218,7 @@ _ITEMS = TableSchema(
 
 
 class PostgresSession:
-    """One connection, opened when it is needed, and again after it was lost; of one thread at a time."""
+    """A session with one connection, opened on first use and after it was lost, for one thread at a time."""
 
     def __init__(self, url: str, schema: TableSchema) -> None:
         self._url = url
@@ -227,11 +227,11 @@ class PostgresSession:
         self._guard, self._process = RLock(), os.getpid()
 
     def do(self, job: Callable[[Connection], T]) -> T:
-        """Do a job; once more, on a new connection, if the one in hand was lost.
+        """Execute a job; again on a new connection if the old one was lost.
 
-        Each statement is a transaction by itself: a job of several opens its own.
+        Each statement is a transaction of its own, unless the job opens one.
         """
-        if self._process != os.getpid():  # a forked child has no use for its parent's connection, or its lock
+        if self._process != os.getpid():  # a forked child cannot use its parent's connection and lock
             self._connection, self._guard, self._process = None, RLock(), os.getpid()
         with self._guard:
             was_open = self._connection is not None
@@ -247,7 +247,7 @@ class PostgresSession:
 
     @contextmanager
     def use(self) -> Generator[Connection]:
-        """The connection, which commits each statement by itself; its errors are the client's."""
+        """Use the connection, in autocommit mode; its errors are raised as the client's error."""
         with self._guard:
             try:
                 if self._connection is None or self._connection.closed:

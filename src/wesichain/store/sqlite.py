@@ -1,4 +1,4 @@
-"""Logs and items in a SQLite file, which any number of processes open at once, used off the event loop."""
+"""Logs and items in a SQLite file, used in a thread; any number of processes may share the file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class SqliteLogs(SqlLogs):
-    """Logs in the tables of a file."""
+    """Stores logs in the tables of a SQLite file."""
 
     def __init__(
         self,
@@ -64,9 +64,9 @@ class SqliteLogs(SqlLogs):
 
 
 class SqliteStore(SqlStore):
-    """Keeps items in a SQLite file, readable by its owner alone; `":memory:"` keeps them in memory.
+    """Stores items in a SQLite file, readable only by its owner; `":memory:"` stores them in memory.
 
-    What was deleted or replaced is overwritten in the file, and in its log.
+    Deleted and replaced values are overwritten in the file and in its write-ahead log.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class SqliteStore(SqlStore):
         super().__init__(self._run_erasing, "items", mark="?", clock=clock)
 
     async def _run_erasing(self, job: Callable[[sqlite3.Connection], Any]) -> Any:
-        """Do a job on a connection that overwrites what it deletes or replaces."""
+        """Execute a job on a connection that overwrites deleted and replaced data."""
 
         def erasing(db: sqlite3.Connection) -> Any:
             db.execute("PRAGMA secure_delete = ON")
@@ -106,7 +106,7 @@ class SqliteStore(SqlStore):
 
 _ITEMS = TableSchema(
     "the items",
-    0x57534353,  # says that the file is ours: "WSCS"
+    0x57534353,  # "WSCS" identifies the file
     (
         """
         CREATE TABLE items (
@@ -122,10 +122,10 @@ _ITEMS = TableSchema(
 def open_file(
     path: str | os.PathLike[str], schema: TableSchema, *, durable: bool, timeout: float
 ) -> SessionPool[sqlite3.Connection]:
-    """A SQLite file in WAL mode, readable by its owner alone, and one thread that works on it.
+    """Open a SQLite file in WAL mode, readable only by its owner, with one thread that works on it.
 
-    `":memory:"` keeps everything in memory. A commit survives the death of the process; with `durable` a
-    power cut too, at the price of waiting for the disk.
+    `":memory:"` stores everything in memory. A commit survives a crash of the process; with `durable` also a
+    power failure, but each commit waits for the disk.
     """
     make = partial(_File, os.fspath(path), schema, durable=durable, timeout=timeout)
     return SessionPool(make, name="wesichain-sqlite")
@@ -133,7 +133,7 @@ def open_file(
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Generator[None, None, None]:
-    """All of it or nothing; the write lock is taken at its beginning, so that it cannot fail half-way."""
+    """A transaction that takes the write lock at its start, so that no later statement waits for it."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -145,7 +145,7 @@ def transaction(db: sqlite3.Connection) -> Generator[None, None, None]:
 
 
 class _File:
-    """The file, opened when it is first needed, and used by one thread at a time. It must be new or ours."""
+    """A session with the file, opened on first use, for one thread at a time."""
 
     def __init__(self, path: str, schema: TableSchema, *, durable: bool, timeout: float) -> None:
         self._path = path
@@ -157,7 +157,7 @@ class _File:
         self._process = os.getpid()
 
     def do(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        if self._process != os.getpid():  # a forked child has no use for its parent's connection, or its lock
+        if self._process != os.getpid():  # a forked child cannot use its parent's connection and lock
             self._lock, self._process = threading.RLock(), os.getpid()
             _PARENTS.append(self._db)
             self._db = None
@@ -166,7 +166,7 @@ class _File:
                 if self._db is None:
                     self._db = self._opened()
                 return job(self._db)
-        except (sqlite3.Error, OSError, UnicodeError) as cause:  # bytes that are no text: it is damaged
+        except (sqlite3.Error, OSError, UnicodeError) as cause:  # UnicodeError: the file is damaged
             raise self._schema.error(
                 f"{self._schema.holds} in {self._path} cannot be used: {cause}"
             ) from cause
@@ -184,9 +184,9 @@ class _File:
         db = sqlite3.connect(self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
         try:
             self._check(db)
-            self._insist(db, "PRAGMA journal_mode = WAL")
+            self._execute_when_free(db, "PRAGMA journal_mode = WAL")
             db.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
-            # Pages, half a megabyte: a small log beside a small file, that is not synchronized too often.
+            # 128 pages are half a megabyte: a small log file that is not synchronized too often.
             db.execute("PRAGMA wal_autocheckpoint = 128")
             db.execute("PRAGMA foreign_keys = ON")
             self._migrate(db)
@@ -195,8 +195,8 @@ class _File:
             raise
         return db
 
-    def _insist(self, db: sqlite3.Connection, statement: str) -> None:
-        """Do what does not wait for a lock by itself: others may be opening the new file at this moment."""
+    def _execute_when_free(self, db: sqlite3.Connection, statement: str) -> None:
+        """Execute a statement that does not wait for a lock itself, while others open the new file."""
         until = time.monotonic() + self._timeout
         while True:
             try:
@@ -212,7 +212,7 @@ class _File:
         schema = self._schema
         is_empty = _number(db, "SELECT count(*) FROM sqlite_master") == 0
         if not is_empty and _number(db, "PRAGMA application_id") != schema.number:
-            raise schema.error(f"{self._path} is a database of something else; name another file")
+            raise schema.error(f"{self._path} is a database of another program; use another file")
         schema.check(_number(db, "PRAGMA user_version"), self._path)
 
     def _migrate(self, db: sqlite3.Connection) -> None:
@@ -227,7 +227,7 @@ class _File:
             db.execute(f"PRAGMA application_id = {schema.number}")
 
 
-_PARENTS: list[object] = []  # connections that a fork left here: to close one would undo the parent's locks
+_PARENTS: list[object] = []  # connections of the parent process: closing one would release its locks
 
 
 def _number(db: sqlite3.Connection, query: str) -> int:

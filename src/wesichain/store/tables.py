@@ -1,4 +1,4 @@
-"""Logs as tables: the SQL that SQLite and Postgres share, over tables that a client names.
+"""Logs in tables: the SQL that SQLite and Postgres share, for the tables of a client.
 
 logs      id, name (unique), seq and at of the last entry
 entries   log, seq, owner, base, at, body; (log, seq) is the key
@@ -21,14 +21,14 @@ from wesichain.errors import WesichainError
 from .log import Conflict, Entry, LogInfo, Logs, hashes, not_before, numbered
 from .workers import SessionPool
 
-_MANY = 500  # values in a list of a query: SQLite once took a thousand at most
+_MANY = 500  # values in one query: old versions of SQLite allow a thousand
 
 
 class TableSchema(Value):
-    """The schema of a client's tables, in words and in SQL, and the error that says they cannot be used.
+    """The schema of a client's tables, in words and in SQL, and the error raised if they cannot be used.
 
-    Migration number n takes tables of schema n to n + 1. `number` marks a SQLite file as the client's, and is
-    the lock under which Postgres changes the schema; `table` has the version there.
+    Migration number n converts tables of schema n to n + 1. `number` is the application id of a SQLite file,
+    and the lock for schema changes in Postgres; `table` has the version there.
     """
 
     holds: str
@@ -38,7 +38,7 @@ class TableSchema(Value):
     table: str = ""
 
     def check(self, version: int, where: str) -> None:
-        """Refuse tables that a newer version has made."""
+        """Raise if the tables were made by a newer version."""
         if version > len(self.migrations):
             raise self.error(
                 f"{where} was written by a newer version (schema {version}, this one reads up "
@@ -47,10 +47,10 @@ class TableSchema(Value):
 
 
 class Layout(Value):
-    """The names of a client's tables, and the column that says whose an entry is; `parts` "" keeps none.
+    """The names of a client's tables, and of the column with an entry's log. `parts` "": no parts are stored.
 
-    `find` is the condition on a name, with a question mark in its place; `key` makes of the name of a log
-    what is put there, and `name` takes it back.
+    `find` is the condition on the key of a log, with a question mark as its placeholder; `key` converts the
+    name of a log to its key, and `name` a key to the name.
     """
 
     logs: str
@@ -64,7 +64,7 @@ class Layout(Value):
 
 
 class Tables:
-    """The statements of one layout. `mark` stands for a value, `made` makes a query of a text."""
+    """The statements of one layout. `mark` is the placeholder of a value, `made` converts text to a query."""
 
     def __init__(self, layout: Layout, *, mark: str = "?", made: Callable[[str], Any] = str) -> None:
         self.layout = layout
@@ -101,17 +101,17 @@ class Tables:
         )
 
     def query(self, text: str) -> Any:
-        """A query of a text with the words of the layout in braces, and a question mark for each value."""
+        """Make a query from text with names of the layout in braces, and a question mark for each value."""
         return self._made(text.format(**self._words).replace("?", self._mark))
 
     # --- in a transaction --------------------------------------------------------------------------
 
     def as_last(self, db: Any, entries: Sequence[Entry], after: int) -> tuple[Sequence[Entry], float]:
-        """The entries of a writer who comes after whatever is there, and the time that the log gets."""
+        """Number entries for an append after any last entry; return them with the time of the log."""
         return numbered(entries, after), not_before(entries[-1].at, db.execute(self._latest).fetchone()[0])
 
     def insert(self, db: Any, log: int, entries: Sequence[Entry], settles: str | None) -> None:
-        """Add entries to a log whose row is the writer's already."""
+        """Insert entries of a log whose row has been updated."""
         if settles is not None:  # "0" comes after "/"
             db.execute(self._settle, (log, settles, f"{settles}/", f"{settles}0"))
         db.cursor().executemany(
@@ -172,7 +172,7 @@ Job: TypeAlias = Callable[[Any], None]
 
 
 class SqlLogs(Logs):
-    """Logs in the tables of a database. `begin` begins a transaction on one of its connections."""
+    """Stores logs in the tables of a database. `begin` starts a transaction on a connection."""
 
     def __init__(
         self, database: SessionPool[Any], tables: Tables, begin: Callable[[Any], AbstractContextManager[Any]]
@@ -184,7 +184,7 @@ class SqlLogs(Logs):
 
     @abstractmethod
     def _append(self, name: str, entries: Sequence[Entry], after: int | None, settles: str | None) -> Job:
-        """An append, to be done on a connection: all of it, or nothing."""
+        """Return a job that appends all entries or nothing."""
 
     @override
     async def append(
@@ -195,13 +195,13 @@ class SqlLogs(Logs):
     def start(
         self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
     ) -> asyncio.Future[None]:
-        """Begin to append; the future, which cannot be cancelled, says how that ended."""
+        """Start an append; return its future, which cannot be cancelled."""
         return self.database.start(self._append(name, entries, after, settles))
 
     def append_now(
         self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
     ) -> None:
-        """Append in this thread, for a caller that nobody waits beside."""
+        """Append in this thread, for a caller that may block it."""
         self.database.run_now(self._append(name, entries, after, settles))
 
     @override
@@ -211,7 +211,7 @@ class SqlLogs(Logs):
         return await self.database.run(lambda db: self._tables.read(db, name, since, newest))
 
     def read_now(self, name: str, *, since: int | None = None) -> Sequence[Entry]:
-        """Read in this thread, for a caller that nobody waits beside."""
+        """Read in this thread, for a caller that may block it."""
         return self.database.run_now(lambda db: self._tables.read(db, name, since))
 
     @override

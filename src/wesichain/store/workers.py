@@ -1,4 +1,4 @@
-"""Work on a database in threads that have its connections, for any number of event loops at once."""
+"""Worker threads that execute jobs on database connections, for any number of event loops."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ C_co = TypeVar("C_co", covariant=True)
 
 
 class Session(Protocol[C_co]):
-    """A connection in the hands of a thread, opened when it is needed, and again after it was lost."""
+    """A connection used by one thread, opened when it is needed, and again after it was lost."""
 
     def do(self, job: Callable[[C_co], T]) -> T: ...
 
@@ -31,8 +31,8 @@ _Job: TypeAlias = "tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], Callabl
 
 
 class _ShieldedFuture(asyncio.Future[T]):
-    """A future whose waiter, when it is cancelled, is told so once the future is done: a task and a shield
-    around it would do the same, for twice the CPU of a commit.
+    """A future that ignores cancellation: its waiter is cancelled once the future is done. A task with a
+    shield would do the same for twice the CPU of a commit.
     """
 
     @override
@@ -43,7 +43,8 @@ class _ShieldedFuture(asyncio.Future[T]):
 class Workers(Generic[C]):
     """Up to `most` threads, each with a session of its own; another is started when all are busy.
 
-    They know nothing of their owner, who can so be forgotten; `close` ends them, the next job begins anew.
+    They have no reference to their owner, which can be garbage-collected. After `close`, the next job starts
+    new threads.
     """
 
     def __init__(self, make: Callable[[], Session[C]], *, name: str, most: int = 1) -> None:
@@ -60,12 +61,12 @@ class Workers(Generic[C]):
         self._process = os.getpid()
 
     async def run(self, job: Callable[[C], T]) -> T:
-        """Do a job in one of the threads. Who is cancelled meanwhile does not stop it."""
+        """Execute a job in one of the threads. Cancelling the caller does not stop the job."""
         loop = asyncio.get_running_loop()
         return await self._submit(loop, loop.create_future(), job)
 
     def start(self, job: Callable[[C], T]) -> asyncio.Future[T]:
-        """The same for a caller that must know how it ends: the future cannot be cancelled."""
+        """Start a job in one of the threads; return its future, which cannot be cancelled."""
         loop = asyncio.get_running_loop()
         return self._submit(loop, _ShieldedFuture(loop=loop), job)
 
@@ -88,7 +89,7 @@ class Workers(Generic[C]):
         return future
 
     def dismiss(self) -> list[threading.Thread]:
-        """Let the threads end once they have done what was asked; those that will."""
+        """Let the threads end after their jobs; return them."""
         with self._lock:
             threads, jobs = self._threads, self._jobs
             self._begin()
@@ -110,11 +111,11 @@ def _work(jobs: SimpleQueue[_Job[C]], make: Callable[[], Session[C]], idle: list
         try:
             session = make() if session is None else session
             result = session.do(job)
-        except BaseException as caught:  # noqa: BLE001  # carried over to the waiting side
+        except BaseException as caught:  # noqa: BLE001  # raised by the future
             error = caught
         idle.append(None)
         delivery = Delivery(loop, future, result, error)
-        del item, job, result, error, future, loop  # before it is told: what it drops then is not freed here
+        del item, job, result, error, future, loop  # so that this thread is not the last to refer to them
         delivery.deliver()
         del delivery
     if session is not None:
@@ -122,27 +123,27 @@ def _work(jobs: SimpleQueue[_Job[C]], make: Callable[[], Session[C]], idle: list
 
 
 class SessionPool(Generic[C]):
-    """A database, used in threads that have sessions with it, or in the thread of the caller.
+    """Sessions with a database, in worker threads and in the thread of the caller.
 
-    Without a number of sessions all threads share the caller's, one at a time. Dropping it ends the threads.
+    Without a number of sessions, all threads share one, one at a time. Dropping the pool ends its threads.
     """
 
     def __init__(self, make: Callable[[], Session[C]], *, name: str, most: int | None = None) -> None:
         self._here = here = make()
         own = (lambda: here) if most is None else make
         self._workers: Workers[C] = Workers(own, name=name, most=most or 1)
-        weakref.finalize(self, _let_go, self._workers, here, is_shared=most is None)
+        weakref.finalize(self, _end, self._workers, here, is_shared=most is None)
 
     async def run(self, job: Callable[[C], T]) -> T:
-        """Do a job in a thread. Who is cancelled meanwhile does not stop it."""
+        """Execute a job in a worker thread. Cancelling the caller does not stop the job."""
         return await self._workers.run(job)
 
     def start(self, job: Callable[[C], T]) -> asyncio.Future[T]:
-        """Begin a job; the future, which cannot be cancelled, says how it ended."""
+        """Start a job in a worker thread; return its future, which cannot be cancelled."""
         return self._workers.start(job)
 
     def run_now(self, job: Callable[[C], T]) -> T:
-        """Do a job in this thread, for a caller that nobody waits beside."""
+        """Execute a job in this thread, for a caller that may block it."""
         return self._here.do(job)
 
     def close(self) -> None:
@@ -151,7 +152,7 @@ class SessionPool(Generic[C]):
         self._here.close()
 
 
-def _let_go(workers: Workers[Any], here: Session[Any], *, is_shared: bool) -> None:
-    """Let go of a database that nobody has any more; the last thread closes a session that it shares."""
+def _end(workers: Workers[Any], here: Session[Any], *, is_shared: bool) -> None:
+    """End the threads of a dropped pool, and close its session unless a thread that shares it will."""
     if not (workers.dismiss() and is_shared):
         here.close()

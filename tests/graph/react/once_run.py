@@ -1,8 +1,8 @@
 """A graph with a `once` tool that kills itself: `python -m tests.graph.react.once_run STORE EFFECTS KIND POINT`.
 
-KIND: an agent's node, an agent as it is, one with the tool in an agent inside, or the loop as a graph in the
-graph, with the tool or with an agent that has it. POINT is as in
-`tests/graph/killed_run.py`; `in:tool` is after the effect and before anybody knows of it.
+KIND: a ReActAgentNode, an Agent, one with the tool in an inner agent, or the loop as a graph in the
+graph, with the tool or with an agent that has it. POINT is the one of
+`tests/graph/killed_run.py`; `in:tool` is after the effect and before it is recorded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ THREAD = ExecutionOptions(thread_id="t")
 
 
 class Model(ToolCallingLlm):
-    """Calls one tool, under an id that is another in every process, and then repeats what it was told."""
+    """Calls one tool, with a call id that differs in every process, and then repeats its result."""
 
     def __init__(self, name: str) -> None:
         self.model = "model"

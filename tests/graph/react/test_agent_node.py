@@ -1,4 +1,4 @@
-"""An agent as a node, as it is: its task from the state, its deps from the context, its answer to the state."""
+"""An Agent as a node: its task from the state, its deps from the context, its answer in the state."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from wesichain.graph import (
     ReActAgentNode,
     Send,
 )
-from wesichain.graph.react.hosting import decisions
+from wesichain.graph.react.agent_run import read_decisions
 from wesichain.policy import Interrupt
 from wesichain.testing import FakeClock, ScriptedLlm, calls
 from wesichain.tools import ToolContext
@@ -98,7 +98,7 @@ async def test_agents_side_by_side_over_sends() -> None:
         answer: Annotated[list[str], Append]
 
     class Echo:
-        """Something else that answers like an agent."""
+        """Another object with the methods of an agent."""
 
         async def run(self, task: str, *, deps: Any = None) -> str:
             return f"{task} for {deps}"
@@ -241,9 +241,9 @@ async def test_every_call_of_a_question_needs_its_decision() -> None:
     held = await runtime.run("q")
     assert isinstance(held, Interrupted)
     first, second = (item.token for item in held.pending)
-    with pytest.raises(GraphError, match="every call"):
-        decisions({first: True}, held.pending, runtime.refusal_of, now=0.0)
-    decided = decisions({first: False, second: False}, held.pending, runtime.refusal_of, now=0.0)
+    with pytest.raises(GraphError, match="every pending call"):
+        read_decisions({first: True}, held.pending, runtime.refusal_of, now=0.0)
+    decided = read_decisions({first: False, second: False}, held.pending, runtime.refusal_of, now=0.0)
     assert decided[second] == Refuse()
 
 
@@ -252,5 +252,5 @@ def test_an_answer_that_does_not_fit_its_question_is_refused() -> None:
     schema: JsonObject = {"type": "object", "properties": number, "required": ["n"]}
     asked = PendingCall(ToolCall("1", "ask", {}), "t", external=True, question=Question("How many?", schema))
     with pytest.raises(ConfigError, match="the answer to 'ask' is not what it asks for"):
-        decisions(Provide({"n": "two"}), [asked], lambda _: None, now=0.0)
-    assert decisions(Provide({"n": 2}), [asked], lambda _: None, now=0.0) == {"t": Provide({"n": 2})}
+        read_decisions(Provide({"n": "two"}), [asked], lambda _: None, now=0.0)
+    assert read_decisions(Provide({"n": 2}), [asked], lambda _: None, now=0.0) == {"t": Provide({"n": 2})}

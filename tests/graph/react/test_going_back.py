@@ -1,4 +1,4 @@
-"""Going back and `effect="once"`: a branch or a fork that comes to a call again is given what came of it."""
+"""Going back and `effect="once"`: a branch or fork that repeats a call receives its recorded result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from wesichain.graph.sqlite import SqliteCheckpointer
 from wesichain.testing import FunctionLlm
 
 KINDS = ("steps", "steps-node", "node", "agent", "inside", "steps-inside")
-# What a kind does is the same in every store, which the contract of stores compares: some kinds in memory, few elsewhere.
+# The contract of stores covers the differences between stores: few kinds run in other stores than memory.
 DATABASES = sampled([(store, kind) for store in ("sqlite", "postgres") for kind in KINDS], 2)
 every_kind = pytest.mark.parametrize(
     ("store", "kind"), [*(("memory", kind) for kind in sampled(KINDS, 4)), *DATABASES], indirect=["store"]
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.sampled
 
 
 class World:
-    """Payments, the keys that they were made under, and what the model asks for."""
+    """Payments, their idempotency keys, and the calls of the model."""
 
     def __init__(self) -> None:
         self.paid: list[int] = []
@@ -55,13 +55,13 @@ class World:
             self.keys.append(ctx.idempotency_key)
             if self.dies:
                 self.has_paid.set()
-                await asyncio.sleep(3600)  # nobody is told what came of it
+                await asyncio.sleep(3600)  # the result is lost
             return f"paid {amount}"
 
         return pay
 
     def model(self, name: str) -> FunctionLlm:
-        """Calls the tool twice, one after the other, under the same ids whenever it is asked."""
+        """Calls the tool twice in sequence, always with the same call ids."""
 
         def reply(request: LlmRequest) -> LlmResponse:
             told = [message.text for message in request.messages if message.role is Role.TOOL]
@@ -131,7 +131,7 @@ async def test_no_branch_and_no_fork_pays_again(kind: str, store: Checkpointer) 
 
 @some_kinds
 async def test_a_branch_from_before_a_lost_payment_is_told_so(kind: str, store: Checkpointer) -> None:
-    """The run was cut off inside the tool; instead of resuming it, somebody goes back."""
+    """The run was killed inside the tool; the thread goes back instead of resuming it."""
     world = World()
     world.dies = True
     graph = world.graph(kind, store)
@@ -168,7 +168,7 @@ async def test_an_update_of_the_past_does_not_pay_again(
 async def test_another_call_on_a_branch_is_made_once_under_a_key_of_its_own(
     kind: str, store: Checkpointer
 ) -> None:
-    """The model is asked anew on the branch, and gives the same id to a call with other arguments."""
+    """The model is called again on the branch, and uses the same call id with other arguments."""
     world = World()
     graph = world.graph(kind, store)
     await graph.invoke({"input": "pay"}, T)
@@ -177,7 +177,7 @@ async def test_another_call_on_a_branch_is_made_once_under_a_key_of_its_own(
     inside = kind in ("inside", "steps-inside")
     for _ in range(2):
         done = await world.graph(kind, store).resume("t", checkpoint_id=first)
-        if inside:  # the agent was called with the same task: it is the same call, and has its answer
+        if inside:  # the agent was called with the same task: it is the same call, with the recorded answer
             assert world.paid == [5, 6]
         else:
             assert "paid 70" in answer(done)
@@ -187,7 +187,7 @@ async def test_another_call_on_a_branch_is_made_once_under_a_key_of_its_own(
 
 @pytest.mark.parametrize("store", sampled(["memory", "sqlite", "postgres"], 1), indirect=True)
 async def test_a_large_thread_still_knows_what_was_done_once(store: Checkpointer) -> None:
-    """A checkpoint that needs nothing before it has all of it."""
+    """A base checkpoint has all records of the thread."""
     world = World()
     world.amount = 5
     graph = world.graph("steps", store)

@@ -1,4 +1,4 @@
-"""Numbers of events: one log, counted on by whoever resumes a thread, however its run was stopped."""
+"""Event numbers: a resumed run continues the sequence of its thread, however the run was stopped."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from wesichain.testing import calls
 
 
 class World:
-    """A service that is down the first time, hangs the second, and then answers."""
+    """A service that fails the first time, hangs the second time, and then answers."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -46,7 +46,7 @@ class World:
 
 
 def graph_of(kind: str, store: Checkpointer, world: World) -> Any:
-    """A graph that adds, asks a person, asks the service, and answers."""
+    """A graph that adds, asks a human, calls the service, and answers."""
 
     @tool(approval=True)
     def send(to: str) -> str:

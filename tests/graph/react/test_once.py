@@ -1,4 +1,4 @@
-"""`effect="once"` in graphs: whatever is killed, retried or resumed twice, no effect happens twice."""
+"""`effect="once"` in graphs: no effect occurs twice after a kill, a retry or a second resume."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def kill_and_resume(where: str, effects: Path, kind: str, point: str) -> N
     store: Any = open_store(where)
     graph = build(store, effects, kind)
     try:
-        if died.returncode != -signal.SIGKILL:  # the run has fewer writes than that
+        if died.returncode != -signal.SIGKILL:  # the run has fewer writes
             assert died.returncode == 0, died.stderr
         done = await graph.resume("t")
         answer = done["output" if kind in ("agent", "inside") else "final_output"]
@@ -217,7 +217,7 @@ def calling(name: str, **args: Any) -> Any:
 async def test_a_call_that_waits_for_runs_inside_it_is_entered_again(
     kind: str, effect: str, is_safe: bool
 ) -> None:
-    """Whatever its effect is and whatever it makes of their interruption: the call has not ended."""
+    """The call has not ended, whatever its effect and however it handles the interruption of its runs."""
     store, sent = MemoryCheckpointer(), list[str]()
     graph = team_graph(kind, store, sent, effect=effect, is_safe=is_safe)
     await stopped(graph.invoke({"input": "mail"}, THREAD))

@@ -79,7 +79,7 @@ def _somebody(to: str) -> str:
 
 
 class Sends:
-    """A tool that needs approval, and counts what it has done."""
+    """A tool that needs approval, and counts its calls."""
 
     def __init__(self) -> None:
         self.sent: list[str] = []
@@ -417,5 +417,5 @@ async def test_limits_of_the_loop_as_a_graph() -> None:
 
 @pytest.mark.parametrize("make", [ReActAgentNode, react_graph])
 def test_a_policy_that_there_is_not_is_refused(make: Any) -> None:
-    with pytest.raises(ConfigError, match="'ignore' is not a tool_failure_policy; there are: 'fail_fast'"):
+    with pytest.raises(ConfigError, match="'ignore' is not a tool_failure_policy; use one of 'fail_fast'"):
         make(llm=ScriptedLlm([]), tool_failure_policy="ignore")

@@ -1,26 +1,27 @@
-"""The record of an agent in a node, on its own: what was done is not done again, and what is damaged is named."""
+"""The record of an agent in a node, by itself: no call is repeated, and damaged records are errors."""
 
 from __future__ import annotations
 
 from typing import Any, cast
 
 import pytest
+from typing_extensions import override
 
 from tests.agent.kit import call, say
 from wesichain import Agent, AgentRuntime, LlmRequest, ObserveErrors, ToolContext, tool
 from wesichain.agent import Failed, Interrupted, Outcome
 from wesichain.core import Image, JsonValue, Role, TextDelta
-from wesichain.errors import CheckpointError, GraphError
+from wesichain.errors import CheckpointError, GraphError, ModelTransportError, ToolFailedError
 from wesichain.graph import GraphBuilder, RetryPolicy
 from wesichain.graph.context import TaskRecord
 from wesichain.graph.react.recorded import NodeRecording
-from wesichain.policy import FailFast
+from wesichain.policy import FailFast, N, PolicyEngine, Recovery, Reprompt, Retry
 from wesichain.testing import FunctionLlm, ScriptedLlm, calls
 from wesichain.trace import CollectingSink
 
 
 class Record:
-    """What a task has done, in memory."""
+    """The record of a task, in memory."""
 
     def __init__(self) -> None:
         self.done: dict[str, Any] = {}
@@ -42,7 +43,7 @@ class Record:
 
 
 class World:
-    """Counts what happens in it."""
+    """Counts its calls."""
 
     def __init__(self) -> None:
         self.happened: list[str] = []
@@ -52,7 +53,7 @@ class World:
         self.happened.append(f"ask {turn}")
         return [calls(("look", {"n": 1}), ("break_it", {})), calls(("pay", {"n": 2})), "the end"][turn]
 
-    def runtime(self) -> AgentRuntime[str]:
+    def runtime(self, policy: PolicyEngine | None = None) -> AgentRuntime[str]:
         @tool(effect="pure")
         async def look(n: int) -> list[Any]:
             """Look."""
@@ -71,11 +72,13 @@ class World:
             self.happened.append(f"pay {ctx.idempotency_key}")
             return "paid"
 
-        return AgentRuntime(FunctionLlm(self.reply), [look, break_it, pay], policy=ObserveErrors())
+        return AgentRuntime(FunctionLlm(self.reply), [look, break_it, pay], policy=policy or ObserveErrors())
 
-    async def run(self, record: Record, **options: Any) -> tuple[Outcome[str], NodeRecording]:
+    async def run(
+        self, record: Record, policy: PolicyEngine | None = None, **options: Any
+    ) -> tuple[Outcome[str], NodeRecording]:
         recording = NodeRecording(cast("TaskRecord", record))
-        outcome = await self.runtime().run(
+        outcome = await self.runtime(policy).run(
             "go", run_id="r", effects=recording.effects, cancellation=recording.cancellation, **options
         )
         return outcome, recording
@@ -93,6 +96,24 @@ async def test_what_was_done_is_not_done_again_and_is_the_same() -> None:
     assert again.messages == first.messages
     assert (again.text, again.usage) == ("the end", first.usage)  # type: ignore[union-attr]
     assert [type(event) for event in again.events] == [type(event) for event in first.events]
+
+
+async def test_a_recorded_error_has_the_five_fields_that_0_2_0_reads() -> None:
+    class Unreliable(World):
+        @override
+        async def reply(self, request: LlmRequest) -> Any:
+            if not self.happened:
+                self.happened.append("disconnect")
+                raise ConnectionError("the connection was lost")
+            return await super().reply(request)
+
+    policy = Recovery({ModelTransportError: Retry(), ToolFailedError: Reprompt(N(3))})
+    world, record = Unreliable(), Record()
+    outcome, _ = await world.run(record, policy=policy)
+    raised = [done["raised"] for done in record.done.values() if "raised" in done]
+    assert outcome.text == "the end"  # type: ignore[union-attr]
+    assert [one["error"] for one in raised] == ["ConnectionError", "ToolExecutionError"]
+    assert all(one.keys() == {"error", "message", "retryable", "retry_after", "cause"} for one in raised)
 
 
 async def test_it_goes_on_where_the_record_ends() -> None:
@@ -160,7 +181,7 @@ async def test_a_thread_that_somebody_else_writes_to_stops_the_run() -> None:
     record.is_full = True
     outcome, recording = await world.run(record)
     assert isinstance(outcome, Interrupted)
-    assert recording.cancellation.reason == "its thread was written to by somebody else"
+    assert recording.cancellation.reason == "another run has written to its thread"
     with pytest.raises(CheckpointError, match="somebody else has written to the thread"):
         recording.check()
     assert world.happened == ["ask 0"]

@@ -1,4 +1,4 @@
-"""What a node's record tells when the node is run anew: the same way, at the same price, and nothing twice."""
+"""The record of a node that runs again: the same steps at the same cost, and no repeated call."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class World:
 
         @tool
         def flaky(text: str) -> str:
-            """Fails as often as the world says."""
+            """Fails a number of times."""
             if self.flaky_fails:
                 self.flaky_fails -= 1
                 raise ConnectionError("down")
@@ -53,7 +53,7 @@ class World:
 
 
 class Model(ToolCallingLlm):
-    """Calls the tools one after the other, under an id that is another each time that it is asked."""
+    """Calls the tools in sequence, with a new call id each time."""
 
     def __init__(self, world: World) -> None:
         self.model = "model"
@@ -78,7 +78,7 @@ class Model(ToolCallingLlm):
 
 
 class Twice(Middleware):
-    """Asks the model twice, and takes the second reply."""
+    """Calls the model twice, and returns the second reply."""
 
     @override
     async def wrap_model(self, ctx: Any, request: LlmRequest, call_next: Any) -> LlmResponse:
@@ -115,7 +115,7 @@ async def whole(*, middleware: bool) -> tuple[World, tuple[int, Usage]]:
 async def test_a_run_that_is_done_again_takes_the_same_way_at_the_same_price(
     fails: int, middleware: bool
 ) -> None:
-    """The provider's fault and the odd tool's were survived; the flaky one's ended the run."""
+    """The run recovered from the errors of the provider and the odd tool; that of the flaky tool ended it."""
     expected, end = await whole(middleware=middleware)
     world, sink, store = World(fails), Keep(), MemoryCheckpointer()
     options = ExecutionOptions(thread_id="t", events=sink)
@@ -155,7 +155,7 @@ async def test_the_calls_of_a_middleware_count_against_the_budget_after_a_resume
 
 
 async def test_a_run_that_was_handed_over_goes_on_as_the_other_agent() -> None:
-    """The other agent's instructions are those of then, and nobody is asked again."""
+    """The other agent has its recorded instructions; their function is not called again."""
     world, store, said = World(1), MemoryCheckpointer(), [0]
     world.asks = 1  # the provider is up
 

@@ -1,4 +1,4 @@
-"""The loop as a graph: one run in steps, that is kept, stored, reopened, remembered and told as one."""
+"""The loop as a graph: one run in steps, stored, reopened, and reported as one run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def said(request: Any) -> list[tuple[Role, str]]:
 
 
 def check_runs(events: list[Event]) -> None:
-    """Every run that is told to begin is told to end, before its scope tells of another."""
+    """Every started run has an end event before the next run in its scope starts."""
     for scope in {event.scope for event in events}:
         is_open = False
         for event in [event for event in events if event.scope == scope]:
@@ -62,7 +62,7 @@ def check_runs(events: list[Event]) -> None:
 
 
 def by_turn(*replies: Any) -> FunctionLlm:
-    """A model without a memory of its own: how many results it is shown says where it is."""
+    """A model without state: the number of results in the request determines its reply."""
     return FunctionLlm(lambda request: replies[sum(m.role is Role.TOOL for m in request.messages)])
 
 
@@ -123,7 +123,7 @@ async def test_a_thread_remembers_questions_and_answers_and_no_reasoning(
 
 @pytest.mark.parametrize("prompt", [None, "Be brief."])
 async def test_a_thread_shows_the_newest_that_fits_and_keeps_the_rest(prompt: str | None) -> None:
-    """Each message costs 5 tokens here: of what was said before, four messages fit."""
+    """Each message has 5 tokens here: four earlier messages fit."""
     llm, store = by_turn(ADD, "It is 3."), MemoryCheckpointer()
 
     def make(max_tokens: int | None) -> Any:
@@ -261,7 +261,7 @@ async def test_other_arguments_stand_in_the_state_and_before_the_model() -> None
 
 
 class Office:
-    """A clerk with a tool that needs approval, and a counter beside it."""
+    """An agent with a tool that needs approval, beside a counting node."""
 
     def __init__(self) -> None:
         self.post = Sends()
@@ -343,7 +343,7 @@ async def test_an_agent_inside_that_lacks_its_deps_is_the_nodes_failure() -> Non
 async def test_calls_without_a_run_are_refused_in_words() -> None:
     graph = stepwise("x", checkpointer=MemoryCheckpointer())
     await graph.update_state("t", {"input": "q", "final_output": None}, as_node="model")
-    with pytest.raises(GraphError, match="no run of the agent under way"):
+    with pytest.raises(GraphError, match="no unfinished run of the agent"):
         await graph.resume("t")
 
 
@@ -351,7 +351,7 @@ async def test_calls_without_a_run_are_refused_in_words() -> None:
 
 
 class Hops:
-    """A model that asks for as many calls, one after the other."""
+    """A model that makes so many calls, one after the other."""
 
     model = "hops"
 
@@ -377,7 +377,7 @@ async def cpu_of_a_hop(hops: int, store: Any) -> float:
 async def test_a_hop_costs_the_same_however_long_the_run_is(store: Any) -> None:
     await cpu_of_a_hop(10, store and store())
     ratios: list[float] = []
-    while len(ratios) < 3 and min(ratios, default=9.0) >= 1.8:  # the machine may be busy with something else
+    while len(ratios) < 3 and min(ratios, default=9.0) >= 1.8:  # the machine may be busy
         short, long = [await cpu_of_a_hop(hops, store and store()) for hops in (20, 120)]
         ratios.append(long / short)
     assert min(ratios) < 1.8, f"a hop of a long run costs {ratios} times one of a short run"

@@ -28,7 +28,7 @@ class _ConflictError(ConversationError):
 
 
 class LogConversations(Conversations):
-    """Stores conversations in a store of logs. `base` of an entry is the `turn_number` of a turn with a key."""
+    """Stores conversations in logs. The `base` of an entry is the `turn_number` of a turn with a key."""
 
     keeps_keys = True
 

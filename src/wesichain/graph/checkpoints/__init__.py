@@ -1,1 +1,1 @@
-"""Checkpoints: what a thread's log holds, who keeps it, and how a run reads and writes it."""
+"""Checkpoints: the entries of a thread's log, how they are stored, and how a run reads and writes them."""

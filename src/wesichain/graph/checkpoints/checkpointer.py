@@ -1,4 +1,4 @@
-"""Checkpointers: for every thread a log of entries, in any store of logs; threads copied, cut, forgotten."""
+"""Checkpointers: a log of entries for each thread; functions that copy, compact and prune threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .parts import as_kept
 
 
 class ThreadInfo(Value):
-    """A thread: the number of its last entry, and when that was written."""
+    """A thread: the number and the time of its last entry."""
 
     thread_id: str
     seq: int
@@ -25,47 +25,47 @@ class ThreadInfo(Value):
 
 @runtime_checkable
 class Checkpointer(Protocol):
-    """Where checkpoints are kept. Every call is atomic; any number of processes may share a store.
+    """Stores the checkpoints of threads. Every call is atomic; any number of processes may share a store.
 
-    One may also have `start_append`, which takes what `append` takes and returns a future that cannot be
-    cancelled: a run can then do without a task of its own for every write.
+    A checkpointer may also have `start_append`, with the arguments of `append`, which returns a future that
+    cannot be cancelled. Runs then need no task of their own for each write.
     """
 
     async def append(
         self, thread_id: str, entries: Sequence[Entry], *, after: int, settles: str | None = None
     ) -> None:
-        """Add entries to a thread whose last entry is `after` (0: a new thread).
+        """Append entries to a thread whose last entry is `after` (0: a new thread).
 
-        Where the thread has moved on, nothing is written and `conflict(thread_id)` is raised. Entries
-        whose owner is `settles`, or lies below it, are removed: they are no longer pending.
+        If the thread has a later entry, nothing is written and `conflict(thread_id)` is raised. Entries
+        whose owner is `settles`, or below it, are removed: they are no longer pending.
         """
         ...
 
     async def read(self, thread_id: str, *, since: int | None = None) -> Sequence[Entry]:
-        """The entries from `since` on, in order; by default from the base of the newest checkpoint on.
+        """Return the entries from `since` on, in order; by default from the base of the newest checkpoint.
 
         An unknown thread has none.
         """
         ...
 
     async def delete(self, thread_id: str, *, before: int | None = None) -> None:
-        """Forget a thread, or its entries before one; unknown ones are forgotten already."""
+        """Delete a thread, or its entries before a number. Deleting an unknown thread does nothing."""
         ...
 
     async def threads(self) -> Sequence[ThreadInfo]:
-        """All threads, the one that was last written to first."""
+        """Return all threads, the most recently written first."""
         ...
 
 
 def conflict(thread_id: str) -> CheckpointError:
     return CheckpointError(
-        f"thread {thread_id!r} was written to by somebody else meanwhile; nothing of this step was saved. "
-        f"Look at it with graph.get_state({thread_id!r}) and resume it, one run at a time"
+        f"another run has written to thread {thread_id!r} meanwhile; nothing of this step was saved. "
+        f"Read it with graph.get_state({thread_id!r}) and resume it, one run at a time"
     )
 
 
 class LogCheckpointer(Checkpointer):
-    """Keeps threads in any store of logs."""
+    """Stores threads as logs."""
 
     def __init__(self, logs: Logs) -> None:
         self._logs = logs
@@ -91,14 +91,14 @@ class LogCheckpointer(Checkpointer):
 
 
 class MemoryCheckpointer(LogCheckpointer):
-    """Keeps threads for as long as it lives. May be shared by loops and threads of the process."""
+    """Stores threads in memory. Event loops and threads of the process may share it."""
 
     def __init__(self) -> None:
         super().__init__(MemoryLogs(conflict))
 
 
 async def copy_thread(store: Checkpointer, thread_id: str, to: str) -> None:
-    """Make another thread of all that a thread has: its checkpoints and what is pending on them."""
+    """Copy a thread: its checkpoints and what is pending on them."""
     entries = await store.read(thread_id, since=1)
     if not entries:
         raise CheckpointError(f"there is no thread {thread_id!r}")
@@ -106,9 +106,9 @@ async def copy_thread(store: Checkpointer, thread_id: str, to: str) -> None:
 
 
 async def compact(store: Checkpointer, thread_id: str, *, clock: Clock | None = None) -> None:
-    """Forget how a thread came to be what it is: its newest checkpoint stays, with what is pending on it.
+    """Delete the history of a thread; its newest checkpoint stays, with what is pending on it.
 
-    The checkpoint gets a new number. A run that is under way on the thread fails at its next write.
+    The checkpoint gets a new number. A run that is active on the thread fails at its next write.
     """
     entries = await store.read(thread_id)
     if not entries:
@@ -119,7 +119,7 @@ async def compact(store: Checkpointer, thread_id: str, *, clock: Clock | None = 
 
 
 async def prune(store: Checkpointer, *, older_than: float, clock: Clock | None = None) -> list[str]:
-    """Forget the threads that nothing was written to for that many seconds; their ids."""
+    """Delete the threads with no write for that many seconds; return their ids."""
     limit = (clock or SystemClock()).time() - older_than
     old = [thread.thread_id for thread in await store.threads() if thread.at < limit]
     for thread_id in old:

@@ -1,8 +1,8 @@
-"""Coding: values as JSON data and back, by the type that the state declares for them.
+"""Coding: converts values to JSON data and back, by the types that the state declares.
 
-Nothing that is stored names a class to be made: what is read becomes what the declared type says. Where none
-is declared, JSON is written as it is; what JSON lacks is an object with one of the marks below as its only
-key, and a dict that could be taken for one is marked itself. Everything else is refused.
+Stored data never selects a class outside the declared types. Without a declared type, JSON data is stored as
+it is, and values that JSON lacks as an object with one of the marks below as its only key; a dict that could
+be mistaken for such an object is marked as well. Everything else is a `CodecError`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Code: TypeAlias = Callable[[Any], Any]
 
 
 class Coder(Mutable):
-    """How values of one type are written and read. `item`, `entry`: how the parts of a list or dict are."""
+    """Encodes and decodes values of one type. `item`, `entry`: the coders of the items of a list or dict."""
 
     encode: Code
     decode: Code
@@ -59,7 +59,7 @@ class Coder(Mutable):
 
 
 def excerpt(value: object) -> str:
-    """The beginning of a value, for an error."""
+    """Return the beginning of a value, for an error message."""
     return str(value)[:60]
 
 
@@ -68,7 +68,7 @@ def _wrong(value: object, expected: str) -> CodecError:
 
 
 def text_of(data: Any) -> str:
-    """The JSON text of encoded data: one that can be read again, also as a part of an entry."""
+    """Return encoded data as JSON text, if it is not nested too deeply to be read as part of an entry."""
     text = dump_json(data)
     if text.count("[") + text.count("{") > 100:
         check_depth([[[[data]]]])
@@ -76,7 +76,7 @@ def text_of(data: Any) -> str:
 
 
 def _exact(kind: Any, encode: Code, decode: Code, stored: type | None = None) -> Coder:
-    """The coder of one class: of its own values, and not of those of its subclasses."""
+    """Return the coder of a class that accepts its own instances, but none of a subclass."""
 
     def write(value: Any) -> Any:
         if type(value) is not kind:
@@ -84,7 +84,7 @@ def _exact(kind: Any, encode: Code, decode: Code, stored: type | None = None) ->
         try:
             return encode(value)
         except ValueError as error:
-            raise CodecError(f"{kind.__name__} has no JSON: {error}") from error
+            raise CodecError(f"{kind.__name__} cannot be written as JSON: {error}") from error
 
     def read(data: Any) -> Any:
         if stored is not None and type(data) is not stored:
@@ -98,7 +98,7 @@ def _exact(kind: Any, encode: Code, decode: Code, stored: type | None = None) ->
 
 
 def _of_core(type_: Any) -> Coder:
-    """The coder of a type of core's, or of a union of such types, whose codec has the rest."""
+    """Return the coder of a type of `wesichain.core`, or of a union of such types."""
     kinds = get_args(type_) or (type_,)
 
     def write(value: Any) -> Any:
@@ -113,8 +113,8 @@ def _of_core(type_: Any) -> Coder:
 
 
 def _as_scalar(value: Any) -> Any:
-    """A text or number that a subclass or another library made (a member of a StrEnum, a numpy number), as
-    the plain one that it is equal to; anything else as it is.
+    """Convert an instance of a subclass of str, int or float (a StrEnum member, a numpy number) to the equal
+    plain value; return anything else unchanged.
     """
     value = _of_numpy(value)
     for kind, plain in _PLAIN:
@@ -129,7 +129,7 @@ _PLAIN: tuple[tuple[type, Code], ...] = (
 
 
 def _of_numpy(value: Any) -> Any:
-    """A number of numpy's as Python's own, known without importing numpy."""
+    """Convert a number of numpy's to Python's, without importing numpy."""
     return value.item() if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 else value
 
 
@@ -143,7 +143,7 @@ def _plain_scalar(*taken: type) -> Coder:
         if type(plain) not in taken:
             raise _wrong(value, f"a {first.__name__}")
         if is_float and not isfinite(plain):
-            raise CodecError(f"{plain} is a number that JSON lacks")
+            raise CodecError(f"{plain} is not a JSON number")
         return plain
 
     return Coder(check, check)
@@ -181,7 +181,7 @@ def _duration(kind: Any) -> Coder:
 
 
 _BY_NAME: Mapping[str, tuple[str, Callable[[Any], Coder]]] = {
-    # What JSON lacks, and its mark. Classes have names here since to import some of them takes 3 ms.
+    # Types that JSON lacks, with their marks. They are named, since importing some of them takes 3 ms.
     "builtins.bytes": ("$bytes", _base64),
     "datetime.datetime": ("$datetime", _isoformat),
     "datetime.date": ("$date", _isoformat),
@@ -251,7 +251,7 @@ ANYTHING.item = ANYTHING.entry = ANYTHING
 
 
 def coder_of(type_: Any) -> Coder:
-    """The coder of a declared type; `CodecError` for a type that is not data."""
+    """Return the coder of a declared type. Raises `CodecError` for a type that is not data."""
     try:
         return _coder(type_)
     except TypeError:  # an annotation that cannot be hashed, such as one with a list in it
@@ -259,7 +259,7 @@ def coder_of(type_: Any) -> Coder:
 
 
 def list_of(item: Any) -> Coder:
-    """The coder of a list of a declared type."""
+    """Return the coder of a list whose items have a declared type."""
     return _items(list, coder_of(item))
 
 
@@ -283,16 +283,14 @@ def _coder(type_: Any) -> Coder:
     kind = origin or type_
     if isinstance(kind, type):
         return _class(kind)
-    raise CodecError(f"{type_!r} is not a type that can be kept in a checkpoint")
+    raise CodecError(f"{type_!r} is not a type that can be stored in a checkpoint")
 
 
 # --- choices ---------------------------------------------------------------------------------------
 
 
 def _finder(pairs: Iterable[tuple[Any, Any]], key: Callable[[Any], str], names: str) -> Code:
-    """A function that finds what belongs to a value. The `key` keeps equal values of other types (1 and
-    True) apart.
-    """
+    """Return a lookup in these pairs. The `key` distinguishes equal values of other types (1 and True)."""
     known = {key(value): found for value, found in pairs}
 
     def find(value: Any) -> Any:
@@ -306,7 +304,7 @@ def _finder(pairs: Iterable[tuple[Any, Any]], key: Callable[[Any], str], names: 
 def _json_text(value: Any) -> str:
     try:
         return dump_json(value)
-    except CodecError:  # of a member of an enum that no checkpoint can hold
+    except CodecError:  # the value of an enum member is not data
         return repr(value)
 
 
@@ -397,8 +395,8 @@ def _named(entry: Coder) -> Coder:
 
 
 def _union(members: tuple[Any, ...]) -> Coder:
-    """One of several types. Steps go by their `kind`, None needs no mark, and for the others the name of the
-    type is stored, which can only choose among those that are declared.
+    """Return the coder of a union. Steps have a `kind`, None needs no mark, and for other types the name is
+    stored, which can only select one of the declared types.
     """
     if set(members) >= set(_STEPS):
         rest = [member for member in members if member not in _STEPS]
@@ -414,13 +412,13 @@ def _union(members: tuple[Any, ...]) -> Coder:
 
 
 def _named_members(members: Sequence[Any]) -> dict[str, Coder]:
-    """The coders of a union's members, by their names; by their full names where two have the same."""
+    """Return the coders of a union's members by name, or by full name if two have the same name."""
     names = [str(getattr(member, "__name__", None) or member) for member in members]
     found = {
         _full_name(member) if names.count(name) > 1 else name: coder_of(member)
         for name, member in zip(names, members, strict=True)
     }
-    # In format 1 the last of one name was meant.
+    # Format 1 stored the short name, which meant the last member with that name.
     return found | {name: coder_of(member) for name, member in zip(names, members, strict=True)}
 
 
@@ -429,9 +427,9 @@ def _full_name(type_: Any) -> str:
 
 
 def _tagged(coders: Mapping[str, Coder]) -> Coder:
-    """Writes [name, data]; texts, numbers and the like as they are, since JSON distinguishes those.
+    """Write [name, data]; texts, numbers and None as they are, since JSON distinguishes those.
 
-    Reads also what was written when the type was one of its members alone.
+    Data stored when the type was only one of the members is read as well.
     """
 
     def write(value: Any) -> Any:
@@ -446,7 +444,7 @@ def _tagged(coders: Mapping[str, Coder]) -> Coder:
     def read(data: Any) -> Any:
         tries = [(coder, data) for coder in coders.values()]
         if is_list(data) and len(data) == 2 and isinstance(data[0], str) and data[0] in coders:
-            # Else it is a list of two texts, of which the first is called like a type.
+            # If that fails, it is a list of two texts, the first of which happens to be the name of a type.
             tries.insert(0, (coders[data[0]], data[1]))
         for coder, found in tries:
             try:
@@ -476,15 +474,15 @@ def _class(kind: Any) -> Coder:
         return _exact(kind, dump, kind.model_validate)
     if is_typed_dict(kind) or is_dataclass_type(kind):
         return _record(kind)
-    raise CodecError(f"{kind.__name__} is not a type that can be kept in a checkpoint")
+    raise CodecError(f"{kind.__name__} is not a type that can be stored in a checkpoint")
 
 
 def _record(kind: Any) -> Coder:
-    """A dataclass or TypedDict, as an object of its fields. Fields that it no longer has are dropped."""
+    """Return the coder of a dataclass or TypedDict. Stored fields that it no longer has are ignored."""
     own = fields_of(kind) if is_dataclass_type(kind) else ()
     hints = get_type_hints(kind)
 
-    @cache  # made when first needed, so that a class may refer to itself
+    @cache  # created when needed, so that a class may refer to itself
     def part(name: str) -> Coder:
         return coder_of(hints[name])
 
@@ -514,7 +512,7 @@ def _entries(value: Any, hints: Mapping[str, Any]) -> dict[str, Any]:
         raise _wrong(value, "a dict")
     for name in value:
         if name not in hints:
-            raise CodecError(f"the dict has no place for the key {name!r}")
+            raise CodecError(f"the type of the dict has no key {name!r}")
     return value
 
 

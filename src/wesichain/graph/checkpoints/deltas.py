@@ -1,9 +1,9 @@
-"""Deltas: what changed in a value since the last checkpoint, as JSON, so that a long run costs what it adds.
+"""Deltas: the change of a value since the last checkpoint, as JSON.
 
-{"=": data}                     it is this now
+{"=": data}                     the whole value
 {"+": [kept, items]}            a list: the first `kept` items, then these
-{"~": {name: delta, ...}}       an object: these entries changed
-{"~": ..., "-": [name, ...]}    and these are gone
+{"~": {name: delta, ...}}       an object: the entries that changed
+{"~": ..., "-": [name, ...]}    and those that were removed
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from wesichain.graph.state.reducers import Unset
 
 from .coding import ANYTHING, Coder, excerpt
 
-_DEEPEST = 30  # levels of entries within entries: below, an entry that changed is written as a whole
+_DEEPEST = 30  # levels of entries within entries; a change at a deeper level is written with its whole entry
 
 _SCALARS = (str, int, float, NoneType)
 
 
 def delta(coder: Coder, old: Any, new: Any, *, kept: int | None = None, level: int = 0) -> dict[str, Any]:
-    """The change that turns `old` into `new`. `kept`: how many items of a list are known to be the same."""
+    """Return the change that turns `old` into `new`. `kept`: how many items of a list are equal, if known."""
     if isinstance(new, _SCALARS):
         return {"=": coder.encode(new)}
     if isinstance(new, AppendOnlyList):
@@ -48,7 +48,7 @@ def delta(coder: Coder, old: Any, new: Any, *, kept: int | None = None, level: i
 
 
 def _is_named(value: dict[Any, Any]) -> bool:
-    """Whether the dict is stored as an object, entry by entry."""
+    """Whether the dict is stored as an object with an entry for each key."""
     return all(type(key) is str and not key.startswith("$") for key in value)
 
 
@@ -64,7 +64,7 @@ def _entries(entry: Coder, old: dict[str, Any], new: dict[str, Any], level: int)
 
 
 def undelta(old: Any, change: Any) -> Any:
-    """Apply a delta to stored data. `old` may be changed in place: it is the reader's own."""
+    """Apply a delta to stored data, and return the result. May change `old` in place."""
     if not is_dict(change):
         raise _not_a_delta(change)
     if "=" in change:

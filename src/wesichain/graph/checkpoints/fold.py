@@ -1,15 +1,15 @@
-"""The fold of a thread's log: checkpoints into what is stored, notes into what is pending on a checkpoint.
+"""The fold of a thread's log: checkpoints into stored values, notes into what is pending on a checkpoint.
 
-Nothing here waits, writes or asks what this program can do with what it finds. A note is one of these:
+Nothing here does I/O, or depends on the nodes of this program. A note is one of these:
 
-{"task": id, "writes": [...], "goto": [...]}       what a finished task returned
-{"task": id, "error": text}                        how it failed
-{"task": id, "node": name, "questions": [...]}     what it asks, in place of what it asked before
-{"task": id, "answer": [name, value, memo]}        what one of its questions was answered with, "by" whom;
-                                                   "default": nobody answered in time
-{"task": id, "did": [name, data]}                  what it has done already, and must not do again
-{"event": number}                                  the last event of a run that stopped here
-{"spent": data}                                    what its agents have spent
+{"task": id, "writes": [...], "goto": [...]}       the result of a finished task
+{"task": id, "error": text}                        the error of a failed task
+{"task": id, "node": name, "questions": [...]}     its open questions, which replace earlier ones
+{"task": id, "answer": [name, value, memo]}        the answer to one of its questions; "by": who gave it;
+                                                   "default": true if nobody answered in time
+{"task": id, "did": [name, data]}                  something it has done and must not repeat
+{"event": number}                                  the number of the last event of a stopped run
+{"spent": data}                                    the spending of the thread's agents
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ONCE = '"once":'
 
 
 class CheckpointFold:
-    """Folds checkpoints, one after the other, into what was stored at the last of them."""
+    """Folds checkpoints, one after the other, into the values stored at the last one."""
 
     def __init__(self, thread_id: str, chain: Iterable[tuple[Entry, dict[str, Any]]] = ()) -> None:
         self._thread_id = thread_id
@@ -51,7 +51,7 @@ class CheckpointFold:
         self.run_id = ""
         self.last_event = 0
         self.format = FORMAT
-        self.version = 1  # of the state's form
+        self.version = 1  # of the program's state
         self.answered: list[Any] = []
         self.counted_from = 0
         self.spent: Any = None
@@ -66,12 +66,12 @@ class CheckpointFold:
 
     @property
     def moment(self) -> int:
-        """The number of the checkpoint that this one stands for: its own, or that which it branched from."""
+        """The number of this checkpoint, or of the one that it branched from."""
         moment: int = self.body.get("moment", self.entry.seq)
         return moment
 
     def take_next(self, entry: Entry) -> bool:
-        """Go on to this checkpoint, if it was made on the last one."""
+        """Fold this checkpoint if it follows the last one; return whether it does."""
         body = parsed(entry)
         if body.get("parent") != self.entry.seq or entry.base == entry.seq:
             return False
@@ -79,7 +79,7 @@ class CheckpointFold:
         return True
 
     def take(self, entry: Entry, body: Mapping[str, Any]) -> None:
-        """Fold one more checkpoint; a base begins anew."""
+        """Fold one more checkpoint; a base replaces everything before it."""
         self.entry, self.body = entry, body
         try:
             if entry.seq == entry.base:
@@ -94,7 +94,7 @@ class CheckpointFold:
                 self.stored[name] = undelta(self.stored.get(name), change)
             for name in body.get("gone", ()):
                 self.stored.pop(name, None)
-            if body["source"] == "input":  # of another run
+            if body["source"] == "input":  # a new run
                 self.visits.clear()
                 self.last_event = 0
             for node, count in body.get("ran", _NO_VISITS).items():
@@ -112,8 +112,8 @@ class CheckpointFold:
             ) from error
 
     def _take_old_writes(self, body: Mapping[str, Any]) -> None:
-        """Make the writes of an inner graph of its changes: those to lists, sets and mappings were not stored
-        before format 3, and before format 2 none were.
+        """Derive the writes of an inner graph from its changes: format 2 did not store writes to lists, sets
+        and mappings, and format 1 stored none.
         """
         self.wrote.update(body.get("wrote", body["values"]))
         stored = body.get("out", [])
@@ -131,7 +131,7 @@ class CheckpointFold:
 
 
 def chain(entries: Mapping[int, Entry], seq: int) -> list[tuple[Entry, dict[str, Any]]]:
-    """The checkpoints that one is made of, oldest first: back to its base, along the parents."""
+    """Return a checkpoint and its ancestors back to its base, oldest first."""
     chain: list[tuple[Entry, dict[str, Any]]] = []
     base = entries[seq].base
     number: int | None = seq
@@ -142,7 +142,7 @@ def chain(entries: Mapping[int, Entry], seq: int) -> list[tuple[Entry, dict[str,
             break
         number = body.get("parent")
     if chain[-1][0].seq != base:
-        raise CheckpointError(f"checkpoint {seq} cannot be read: what it is based on ({base}) is missing")
+        raise CheckpointError(f"checkpoint {seq} cannot be read: its base ({base}) is missing")
     if (version := chain[-1][1].get("format", 0)) > FORMAT:
         raise CheckpointError(
             f"checkpoint {seq} was written in the format {version}; this version reads up to {FORMAT}"
@@ -163,7 +163,7 @@ def parsed(entry: Entry) -> dict[str, Any]:
 
 @contextmanager
 def undamaged(thread_id: str) -> Generator[None]:
-    """Read what a journal wrote; where it is not as it was written, the thread is damaged."""
+    """Convert the errors of reading entries that a journal did not write to `CheckpointError`."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -171,9 +171,9 @@ def undamaged(thread_id: str) -> Generator[None]:
 
 
 def rebased(entries: Sequence[Entry], *, at: float) -> list[Entry]:
-    """The newest checkpoint of a log as one that needs nothing before it, and what is pending on it.
+    """Return the newest checkpoint of a log as a base, with its pending entries.
 
-    It stands for the same moment, so that what is asked there is the same question.
+    It has the same moment, so that questions keep their ids.
     """
     checkpoints = {entry.seq: entry for entry in entries if not entry.owner}
     newest = max(checkpoints)
@@ -201,7 +201,7 @@ def rebased(entries: Sequence[Entry], *, at: float) -> list[Entry]:
 
 
 def once_in(entries: Iterable[Entry]) -> dict[str, Any]:
-    """The things done once in a thread that these entries have, by their ids; the last counts."""
+    """Return the records of calls with `effect="once"` in these entries by id; the last one counts."""
     found: dict[str, Any] = {}
     for entry in entries:
         if ONCE in entry.body:
@@ -214,48 +214,48 @@ def once_in(entries: Iterable[Entry]) -> dict[str, Any]:
 
 
 def moved(entries: Sequence[Entry], head: int, to: int) -> list[Entry]:
-    """The notes pending on one checkpoint, as they would be on another, numbered from there on."""
+    """Return the notes pending on one checkpoint as notes on another, numbered from there on."""
     numbers = {head: to} | {entry.seq: number for number, entry in enumerate(entries, start=to + 1)}
     return [_renumbered(entry, numbers) for entry in entries]
 
 
 def _renumbered(entry: Entry, numbers: Mapping[int, int]) -> Entry:
-    """The same entry where the log counts differently."""
-    way = entry.owner.split("/")
-    way[::3] = [str(numbers.get(int(number), number)) for number in way[::3]]
+    """Return an entry with new numbers in its owner, parent and base."""
+    path = entry.owner.split("/")
+    path[::3] = [str(numbers.get(int(number), number)) for number in path[::3]]
     body = parsed(entry)
     if "parent" in body:
         body["parent"] = numbers[body["parent"]]
     base = numbers.get(entry.base, numbers[entry.seq])
-    return Entry(numbers[entry.seq], "/".join(way), base, entry.at, dump_json(body))
+    return Entry(numbers[entry.seq], "/".join(path), base, entry.at, dump_json(body))
 
 
 # --- notes -----------------------------------------------------------------------------------------
 
 
-class Questions(NamedTuple):
-    """The questions that wait on a checkpoint: by the task of its graph that each waits in, and by id."""
+class OpenQuestions(NamedTuple):
+    """The open questions on a checkpoint: by the task of its graph that each belongs to, and by id."""
 
     by_task: Mapping[str, tuple[GraphInterrupt, ...]]
     by_id: Mapping[str, GraphInterrupt]
 
     @classmethod
-    def of(cls, by_task: Mapping[str, tuple[GraphInterrupt, ...]]) -> Questions:
+    def of(cls, by_task: Mapping[str, tuple[GraphInterrupt, ...]]) -> OpenQuestions:
         return cls(by_task, {one.id: one for asked in by_task.values() for one in asked})
 
 
 class Pending:
-    """Folds the notes on a checkpoint into what is known of the tasks of the next super-step, by their ids.
+    """Folds the notes on a checkpoint into what is known of the tasks of the next super-step, by task id.
 
-    `asked`, `by_id`: the questions that wait in these tasks themselves. `waiting`: the questions of tasks
-    that are not run before one of theirs is answered, those of graphs inside among them. `moved`: the tasks
-    that one was answered of now. `unread`: results as they are stored.
+    `asked`, `by_id`: open questions of these tasks themselves. `waiting`: all open questions of tasks that do
+    not run before one of them is answered, including those of inner graphs. `just_answered`: the tasks of
+    questions that this resume has answered. `unread`: results as stored.
     """
 
     def __init__(
         self, owner: str = "", entries: Iterable[Entry] = (), old_ids: Mapping[str, str] | None = None
     ) -> None:
-        """`old_ids`: what tasks are called now that were called otherwise when this was written."""
+        """`old_ids` maps the ids of renamed tasks to their new ids."""
         self._owner = owner
         self._old_ids: Mapping[str, str] = old_ids or {}
         self.done: dict[str, dict[str, JsonValue]] = {}
@@ -268,17 +268,17 @@ class Pending:
         self.last_event = 0
         self.spent: Any = None
         self.waiting: Mapping[str, tuple[GraphInterrupt, ...]] = {}
-        self.moved: frozenset[str] = frozenset()
-        self.refusal: CheckpointError | None = None  # why this program cannot read one of the results
+        self.just_answered: frozenset[str] = frozenset()
+        self.refusal: CheckpointError | None = None  # the error of a result that this program cannot read
         for entry in entries:
             self.take(entry)
 
     def todo(self, frontier: Frontier) -> Sequence[NodeTask]:
-        """The tasks that are to be run. Where all others are known, the answered one is not looked for."""
+        """Return the tasks to run. If only the one just answered is left, the others are not searched."""
         if not self.results and not self.waiting:
             return frontier.tasks
-        if len(self.moved) == 1 and len(self.results) + len(self.waiting) + 1 == len(frontier.tasks):
-            return [frontier.by_id[task] for task in self.moved if task in frontier.by_id]
+        if len(self.just_answered) == 1 and len(self.results) + len(self.waiting) + 1 == len(frontier.tasks):
+            return [frontier.by_id[task] for task in self.just_answered if task in frontier.by_id]
         return [
             task for task in frontier.tasks if task.id not in self.results and task.id not in self.waiting
         ]
@@ -312,7 +312,7 @@ class Pending:
             self.asked[task] = left
 
     def _take_end(self, task: str, body: Mapping[str, Any]) -> None:
-        """How a task has ended, or what it waits for: in place of what was known of that."""
+        """Fold the result, error or questions of a task, which replace earlier ones."""
         for one in self.asked.pop(task, ()):
             del self.by_id[one.id]
         self.errors.pop(task, None)
@@ -324,7 +324,7 @@ class Pending:
                 _question(self._owner, body, task, row) for row in body["questions"]
             )
             again = {one.name for one in asked} & answers.keys()
-            if again:  # the answer was none: the question is asked again
+            if again:  # the answer was refused, and the question is asked again
                 self.answers[task] = {name: item for name, item in answers.items() if name not in again}
         elif "asked" in body:  # format 1
             known, value, memo = body["asked"]
@@ -346,17 +346,19 @@ class Pending:
     def leave_waiting(
         self, waiting: Mapping[str, tuple[GraphInterrupt, ...]], answers: Sequence[Answered]
     ) -> None:
-        """Leave tasks alone whose questions wait, but for those of which one was answered now.
+        """Do not run tasks with open questions, except those with a question that has just been answered.
 
-        `waiting`: the open questions, by the outermost task that each waits in.
+        `waiting`: the open questions, by their outermost task.
         """
-        self.moved = frozenset((*tasks_of(one.question.owner), one.question.task)[0] for one in answers)
-        self.waiting = waits = dict(waiting)
-        for task in self.moved:
-            waits.pop(task, None)
+        self.just_answered = frozenset(
+            (*tasks_of(one.question.owner), one.question.task)[0] for one in answers
+        )
+        self.waiting = left = dict(waiting)
+        for task in self.just_answered:
+            left.pop(task, None)
 
     def answered(self) -> list[Answered]:
-        """The questions that have been answered, as far as they are known."""
+        """Return the answered questions; old formats did not store all of them."""
         return [one for named in self.answers.values() for one in named.values() if one.question.id]
 
 
@@ -371,8 +373,8 @@ def _question(owner: str, body: Mapping[str, Any], task: str, row: Sequence[Any]
 
 
 def write_questions(task: str, node: str, asked: Sequence[GraphInterrupt]) -> dict[str, Any]:
-    """The questions of a task, each with what is kept for its answer."""
-    what = f"node {node!r}: what it asked"
+    """Encode the questions of a task, each with its memo."""
+    what = f"node {node!r}: the question"
     rows = [
         [
             one.id,
@@ -400,7 +402,7 @@ def write_answer(given: Answered) -> dict[str, Any]:
 
 
 def _written_terms(question: GraphInterrupt, what: str) -> list[Any]:
-    """The rest of a question's row: what its answer has to be, and what holds without one."""
+    """Encode the terms of a question, if it has any: its schema, expiry and default."""
     if question.expects is None and question.expires_at is None:
         return []
     default = _kept(question.default, f"{what}, the default", question.node)
@@ -408,7 +410,7 @@ def _written_terms(question: GraphInterrupt, what: str) -> list[Any]:
 
 
 def write_answered(answered: Answered) -> list[Any]:
-    """A question and its answer, as the checkpoint has them that the answer led to."""
+    """Encode an answered question for the next checkpoint."""
     one = answered.question
     data = [ANYTHING.encode(item) for item in (one.value, answered.answer)]
     return [one.id, one.node, one.scope, one.name, *data, answered.by, answered.at]
@@ -421,10 +423,10 @@ def read_answered(row: Sequence[Any]) -> Answered:
 
 
 def _kept(value: Any, what: str, node: str) -> Any:
-    """A question or an answer, encoded."""
+    """Encode a question or an answer."""
     try:
         data = ANYTHING.encode(value)
         text_of(data)
     except (CodecError, RecursionError) as error:
-        raise CheckpointError(f"{what} cannot be kept in the checkpoint: {error}", node=node) from error
+        raise CheckpointError(f"{what} cannot be stored in the checkpoint: {error}", node=node) from error
     return data

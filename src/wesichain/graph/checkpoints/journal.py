@@ -1,12 +1,11 @@
-"""The journal: what one run reads from a thread's log, and adds to it.
+"""The journal: reads and writes the checkpoints of one graph in a thread's log.
 
-A checkpoint holds what its super-step changed and what runs next. Until the next one, notes are
-pending on it: the results of siblings that have finished, the questions that nodes asked, the answers
-that they were given, the errors that they met. The next checkpoint settles them.
+A checkpoint stores the changes of its super-step and the tasks that run next. Notes are pending on it until
+the next checkpoint replaces them: results of finished tasks, questions, answers and errors.
 
-Everything is known by name: a task by its node and the number of its Send, a join by its sources and its
-target, a question by its task and the name that it was asked under. A branch is a checkpoint that begins
-as another was: its `moment` says which.
+Everything is identified by name: a task by its node and the number of its Send, a join by its sources and
+target, a question by its task and its name. A branch is a checkpoint that repeats an earlier one, which its
+`moment` identifies.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from wesichain.store import Entry
 from .fold import (
     FORMAT,
     CheckpointFold,
+    OpenQuestions,
     Pending,
-    Questions,
     chain,
     moved,
     once_in,
@@ -44,14 +43,15 @@ from .fold import (
 from .statecode import MigratedState, ReadValues, StateCode, plain_values, with_values
 from .thread import Thread
 
-_REBASE_RATIO = 4  # a whole state is written once the deltas since the last one are this much larger than it
-_REBASE_LEAST = 65_536  # and not before they have this many characters
+_REBASE_RATIO = 4  # write the whole state once the deltas since the last base are so many times larger,
+_REBASE_LEAST = 65_536  # and have at least this many characters
+_SPENT = '"spent":'
 _OTHER_NOTES = {"error", "questions", "answer", "did", "asked", "answers"}  # than a result
 
 
 class OuterWrites(Value):
-    """The writes of an inner graph so far, for the graph outside: the names of the keys that it wrote, and
-    its writes to those that have a reducer there, in order.
+    """The writes of an inner graph so far: the names of all keys that it wrote, and in order the writes to
+    those that have a reducer in the outer graph.
     """
 
     keys: frozenset[str] = frozenset()
@@ -61,12 +61,12 @@ class OuterWrites(Value):
         return OuterWrites(self.keys | more.keys, (*self.writes, *more.writes))
 
 
-class Loaded(Value):
-    """A checkpoint, read. What it says comes from the log, under the names that nodes have in this program.
+class LoadedCheckpoint(Value):
+    """A checkpoint as read from the log, with the names that nodes have in this program.
 
-    `refusal`: why this program cannot go on with its values; `stored` are those as plain data then.
-    `renamed`: the ids of tasks that had others when it was written, by those. `settled`: the questions that
-    were answered before it, as they are stored.
+    `refusal` is the reason why this program cannot resume from its values; `stored` has them as plain data in
+    that case. `renamed` maps stored task ids to the present ones. `settled` are the questions answered before
+    the checkpoint, as stored.
     """
 
     checkpoint: int
@@ -99,20 +99,20 @@ class ThreadJournal:
         self._clock = clock
         self._owner = owner
         self._name = name
-        self._fold = CheckpointFold(thread.thread_id)  # up to the checkpoint that this journal is at
-        self._migration: MigratedState | None = None  # of what was read last
-        self.can_go_on = False  # whether this program was found to be able to
-        self.able_at: Frontier | None = None  # the tasks from which it was found to be able to
+        self._fold = CheckpointFold(thread.thread_id)  # up to the current checkpoint
+        self._migration: MigratedState | None = None  # of the values that were read last
+        self.is_checked = False  # whether inner graphs were found resumable
+        self.checked_frontier: Frontier | None = None  # found resumable
         self.counted_from = 0  # the step that `max_steps` counts from
         self.account: Account | None = None  # of the run that writes
         self.last_event = 0
-        self._kept_event = 0  # the last one that the log has
+        self._kept_event = 0  # the last one that is stored
         self._size = 0  # characters written since the base
-        self._enough = _REBASE_LEAST  # of them, to ask whether a new base would be worth its size
+        self._enough = _REBASE_LEAST  # the size at which a new base is considered
 
     @property
     def head(self) -> int:
-        """The number of the checkpoint that this journal is at; 0 before the first."""
+        """The number of the current checkpoint; 0 before the first."""
         return self._fold.entry.seq
 
     @property
@@ -120,15 +120,15 @@ class ThreadJournal:
         return self._thread.thread_id
 
     def place(self, task: NodeTask, checkpoint: int | None = None) -> str:
-        """Where what goes on inside a task is kept: after the head, or after another checkpoint."""
+        """The owner prefix of the entries of inner graphs of a task, pending on the head or a checkpoint."""
         return f"{self._pending_owner(self.head if checkpoint is None else checkpoint)}/{quoted(task.id)}"
 
     def moment(self, task: NodeTask, step: int) -> str:
-        """The name of a task of the next super-step, the same on every branch that begins there."""
+        """The name of a task of the next super-step; all branches from this checkpoint share it."""
         return f"{f'{self._name}/{step}' if self._name else self._fold.moment}/{quoted(task.id)}"
 
     def inside(self, owner: str, name: str, definition: Definition) -> ThreadJournal:
-        """The journal of a graph that runs inside a task."""
+        """Return the journal of a graph that runs inside a task."""
         return ThreadJournal(self._thread, definition, clock=self._clock, owner=owner, name=name)
 
     def _pending_owner(self, checkpoint: int) -> str:
@@ -146,9 +146,9 @@ class ThreadJournal:
         ran: Iterable[str] = (),
         outer: OuterWrites | None = None,
     ) -> str:
-        """Write a checkpoint on the one this journal is at, and go on to it. Its id.
+        """Write the next checkpoint, move to it, and return its id.
 
-        `ran`: the nodes of this super-step. `outer`: its writes for the graph outside.
+        `ran`: the nodes of this super-step. `outer`: its writes for the outer graph.
         """
         fold, head = self._fold, self.head
         counted: dict[str, int] = {}  # as `Counter(ran)`, which takes five times as long
@@ -176,9 +176,8 @@ class ThreadJournal:
             body["wrote"], body["out"] = out
         if answered:
             body["answered"] = answered
-        noted = None if settles is None else self._thread.pending(settles).spent
-        if noted is not None and self.account is None:  # it is settled with the other notes
-            body["spent"] = noted
+        if source == "update" and (spent := self._spent_by_thread()) is not None:
+            body["spent"] = spent
         if self._thread.once:
             is_all = source == "update" or (whole is not None and not self._owner)
             body |= self._done_once(settles, is_all=is_all)
@@ -194,7 +193,7 @@ class ThreadJournal:
         pending: Sequence[Entry] = (),
         settles: str | None = None,
     ) -> None:
-        """Write a checkpoint, with what is pending on this one if that goes along, and go on to it."""
+        """Write a checkpoint, with copies of these pending entries, and move to it."""
         text, base, now = with_values(dump_json(body), values), self._fold.base, self._clock.time()
         is_whole = "format" in body
 
@@ -204,7 +203,7 @@ class ThreadJournal:
 
         last = await self._thread.write(entries, settles=settles)
         seq = last - len(pending)
-        # The values of the fold are of no use any more: whoever goes on from here has them.
+        # The run has the values from here on: the fold need not keep them.
         body["values"] = {}
         self._fold.take(Entry(seq, self._owner, seq if is_whole else base, now, ""), body)
         self._kept_event = self._fold.last_event
@@ -237,14 +236,14 @@ class ThreadJournal:
         return body
 
     def _new_spending(self, known: Any) -> Any:
-        """What the thread has spent, as data, where its agents have spent more than what is known of."""
+        """Return the spending of the thread as data; None if it is the same as the `known` one."""
         if self.account is None or (known is None and not self.account.steps):
             return None
         spent = to_plain(self.account.spent(self._clock.monotonic()))
         return None if known is not None and _without_time(known) == _without_time(spent) else spent
 
     def _base_checkpoint(self, folded: Folded) -> dict[str, str] | None:
-        """All values, where a new base is due: at the start, or when reading the deltas costs too much."""
+        """Return all values if a new base is due: at the start, or when reading the deltas costs too much."""
         if self.head == 0 or self._size < 0:
             return self._code.all_values(folded)
         if self._size < self._enough:
@@ -252,31 +251,45 @@ class ThreadJournal:
         whole = self._code.all_values(folded)
         size = sum(map(len, whole.values())) + len(dump_json(self._fold.answered))
         is_due = self._size > _REBASE_RATIO * size
-        # Asked again when the deltas have doubled: looking at the whole must not cost more than they do.
+        # Consider it again when the deltas have doubled: encoding the state must not cost more than they do.
         self._enough = max(_REBASE_LEAST, _REBASE_RATIO * size, 0 if is_due else 2 * self._size)
         return whole if is_due else None
 
     def _done_once(self, settles: str | None, *, is_all: bool) -> Mapping[str, JsonValue]:
-        """All that was done once: in the super-step that ends, or, where nothing before is read, at all."""
+        """Return the records of calls with `effect="once"`: those of the super-step, or with `is_all` all."""
         below = () if settles is None else self._thread.below(settles)
         once = self._thread.once if is_all else once_in(below)
         return {"once": once} if once else {}
 
     async def branch(self) -> None:
-        """Begin anew where the head was, with all that is pending on it, and leave the head as it is.
+        """Start a branch: repeat the head as the newest checkpoint, with copies of its pending notes.
 
-        What was done once on any branch stays done on this one.
+        The branch keeps the records of calls with `effect="once"` and the spending of all other branches.
         """
-        body = self._fold.body
-        stays: dict[str, Any] = {"source": "branch", "parent": self.head, "moment": self._fold.moment}
-        stays |= {key: body[key] for key in ("step", "next", "joins", "deferred", "from") if key in body}
+        head = self._fold.body
+        body: dict[str, Any] = {"source": "branch", "parent": self.head, "moment": self._fold.moment}
+        body |= {key: head[key] for key in ("step", "next", "joins", "deferred", "from") if key in head}
         if self._thread.once:
-            stays["once"] = self._thread.once
+            body["once"] = self._thread.once
         pending = self._thread.below(self._pending_owner(self.head))
-        await self._write_checkpoint(stays, {}, pending=pending)
+        await self._write_checkpoint(body, {}, pending=[*pending, *self._spent_elsewhere()])
+
+    def _spent_by_thread(self) -> Any:
+        """Return the spending of all branches of the thread as data; each branch starts with that."""
+        entries = self._thread.owned(self._owner)
+        noted = self._thread.pending(self._pending_owner(max(entries, default=0))).spent
+        bodies = (
+            parsed(entries[seq]) for seq in sorted(entries, reverse=True) if _SPENT in entries[seq].body
+        )
+        return noted or next((body["spent"] for body in bodies if "spent" in body), self._fold.spent)
+
+    def _spent_elsewhere(self) -> list[Entry]:
+        """Return a note of it for a new branch; none at the newest checkpoint, which has it."""
+        spent = None if self.is_newest else self._spent_by_thread()
+        return [] if spent is None else [Entry(0, str(self.head), 0, 0.0, dump_json({"spent": spent}))]
 
     async def note(self, notes: Sequence[tuple[NodeTask, NodeResult]]) -> None:
-        """Keep the results of finished tasks until the super-step is over."""
+        """Store the results of finished tasks until the end of the super-step."""
         await self._note(
             *[{"task": task.id, **self._code.result(task.node, result)} for task, result in notes]
         )
@@ -285,8 +298,8 @@ class ThreadJournal:
         await self._note({"task": task.id, "error": error, "event": self.last_event})
 
     async def note_stop(self, last_event: int, notes: Sequence[tuple[str, Mapping[str, Any]]] = ()) -> None:
-        """Keep the number of the last event of a run that stopped, and what it has spent by then; with that
-        go the `notes` of what is part of it, and will be spent again.
+        """Store the number of the last event of a stopped run and its spending. The `notes` say which part of
+        it belongs to unfinished agents, which will spend it again.
         """
         note: dict[str, Any] = {}
         if last_event > self._kept_event:
@@ -300,26 +313,24 @@ class ThreadJournal:
             self._kept_event = max(self._kept_event, note.get("event", 0))
 
     async def note_done(self, task: NodeTask, name: str, data: JsonValue, once: str | None = None) -> None:
-        """Keep something that a task has done, before it does the next; under an id that is used `once`, for
-        as long as the thread is.
-        """
+        """Store something that a task has done; with an id in `once`, for the lifetime of the thread."""
         owner, note = self.done_note(task, name, data)
         await self._write_notes([(owner, note if once is None else {**note, "once": once})])
 
     def done_note(self, task: NodeTask, name: str, data: JsonValue) -> tuple[str, Mapping[str, Any]]:
-        """The note of something that a task has done, and its owner."""
+        """Return the note of something that a task has done, with its owner."""
         return self._pending_owner(self.head), {"task": task.id, "did": [name, data]}
 
     def once(self, key: str) -> JsonValue:
-        """The data kept under an id that is used once, wherever in the thread that was done."""
+        """Return the data stored under this id on any branch of the thread; None if there is none."""
         return self._thread.once.get(key)
 
     async def note_questions(self, task: NodeTask, asked: Sequence[GraphInterrupt]) -> None:
-        """Keep the questions of a task, and what goes with each, in place of those that it asked before."""
+        """Store the questions of a task with their memos; they replace its earlier questions."""
         await self._note({**write_questions(task.id, task.node, asked), "event": self.last_event})
 
     async def answer(self, answers: Sequence[Answered]) -> None:
-        """Keep the answers to questions, wherever in the thread they were asked: all of them, or none."""
+        """Store the answers to questions at any depth of the thread: all of them, or none."""
         await self._write_notes([(given.question.owner, write_answer(given)) for given in answers])
 
     async def _note(self, *bodies: Mapping[str, Any]) -> None:
@@ -339,8 +350,8 @@ class ThreadJournal:
 
     # --- reading -----------------------------------------------------------------------------------
 
-    def load(self, checkpoint: int | None = None) -> Loaded | None:
-        """Read a checkpoint, by default the newest, and go to it. None where there is none."""
+    def load(self, checkpoint: int | None = None) -> LoadedCheckpoint | None:
+        """Read a checkpoint, by default the newest, and move to it. Return None if there is none."""
         bodies = self._thread.owned(self._owner)
         seq = max(bodies, default=None) if checkpoint is None else checkpoint
         if seq is None or seq not in bodies:
@@ -353,33 +364,33 @@ class ThreadJournal:
         if self._size > _REBASE_LEAST:
             self._enough = max(_REBASE_LEAST, _REBASE_RATIO * len(dump_json(fold.stored)))
         if fold.version != self._definition.version or loaded.refusal is not None:
-            self._size = -1  # what was migrated is no delta of what is stored
-        return self._gone_to(loaded)
+            self._size = -1  # migrated values cannot be stored as a delta
+        return self._moved_to(loaded)
 
-    def reload(self, position: Position) -> Loaded:
-        """The checkpoint that this journal is at, of a run that has come to this position there."""
+    def reload(self, position: Position) -> LoadedCheckpoint:
+        """Read the current checkpoint again, using the position that the run has reached there."""
         values = self._code.kept(position.values)
         with undamaged(self.thread_id):
-            return self._gone_to(self._loaded(self._fold, values, position.frontier))
+            return self._moved_to(self._loaded(self._fold, values, position.frontier))
 
-    def _gone_to(self, loaded: Loaded) -> Loaded:
+    def _moved_to(self, loaded: LoadedCheckpoint) -> LoadedCheckpoint:
         self.last_event = self._kept_event = loaded.last_event
         self.counted_from = loaded.counted_from
         return loaded
 
     async def is_current(self, *, in_place: bool) -> bool:
-        """Whether the thread is still as this journal left it."""
+        """Whether nothing has been written to the thread since this journal last did."""
         return self._size >= 0 and await self._thread.is_current(in_place=in_place)
 
-    def load_all(self, limit: int | None = None) -> list[Loaded]:
-        """The checkpoints that there are, newest first. Each costs what it changed."""
+    def load_all(self, limit: int | None = None) -> list[LoadedCheckpoint]:
+        """Read all checkpoints, newest first. Each costs as much as it changed."""
         bodies = self._thread.owned(self._owner)
-        found: list[Loaded] = []
+        found: list[LoadedCheckpoint] = []
         unwanted = 0 if limit is None else max(0, len(bodies) - limit)
         fold, values = CheckpointFold(self.thread_id), None
         with undamaged(self.thread_id):
             for index, seq in enumerate(sorted(bodies)):
-                if not fold.take_next(bodies[seq]):  # a branch, or a new base: read it from there
+                if not fold.take_next(bodies[seq]):  # a branch, or a new base
                     fold, values = CheckpointFold(self.thread_id, chain(bodies, seq)), None
                 if index >= unwanted:
                     if values is not None:
@@ -390,22 +401,22 @@ class ThreadJournal:
 
     @property
     def count(self) -> int:
-        """How many checkpoints were read."""
+        """The number of checkpoints that were read."""
         return len(self._thread.owned(self._owner))
 
     @property
     def is_newest(self) -> bool:
-        """Whether this journal is at the newest checkpoint of its thread."""
+        """Whether the current checkpoint is the newest of the thread."""
         return self.head > 0 and self.head == max(self._thread.owned(self._owner), default=0)
 
     def is_branch_of(self, checkpoint: int) -> bool:
-        """Whether the newest checkpoint is a branch that begins there, and nothing has been run on it yet."""
+        """Whether the newest checkpoint is a branch from this one on which nothing has run yet."""
         bodies = self._thread.owned(self._owner)
         body = parsed(bodies[max(bodies)]) if bodies else {}
         return body.get("source") == "branch" and body.get("parent") == checkpoint
 
     def _next_values(self, values: StateValues, fold: CheckpointFold) -> StateValues | None:
-        """The values one checkpoint on; None where they have to be read from the beginning."""
+        """Return the values of the next checkpoint; None if they have to be read from the base."""
         if fold.version != self._definition.version:
             return None
         try:
@@ -415,8 +426,8 @@ class ThreadJournal:
 
     def _loaded(
         self, fold: CheckpointFold, values: StateValues | None = None, frontier: Frontier | None = None
-    ) -> Loaded:
-        """`values`, `frontier`: where they are known already."""
+    ) -> LoadedCheckpoint:
+        """`values`, `frontier`: if they are known already."""
         entry, body, code, version = fold.entry, fold.body, self._code, fold.version
         read = code.values(fold.stored, version) if values is None else ReadValues(values, self._migration)
         self._migration = read.migration
@@ -425,7 +436,7 @@ class ThreadJournal:
             frontier, renamed = code.frontier(body, read.migration, version, is_old=fold.format < 2)
         pending = self._pending(entry.seq, renamed, read.migration, version)
         spent = pending.spent or fold.spent
-        return Loaded(
+        return LoadedCheckpoint(
             checkpoint=entry.seq,
             parent=body.get("parent"),
             position=Position(read.values, frontier, int(body["step"])),
@@ -445,7 +456,7 @@ class ThreadJournal:
         )
 
     def _visits(self, fold: CheckpointFold) -> Counter[str]:
-        """How often nodes have run, under the names that they have in this program."""
+        """Count the visits to nodes, by the names of this program."""
         visits = Counter[str]()
         for node, count in fold.visits.items():
             visits[self._definition.renamed(node, fold.version)] += count
@@ -454,7 +465,7 @@ class ThreadJournal:
     def _pending(
         self, checkpoint: int, renamed: Mapping[str, str], migration: MigratedState | None, version: int
     ) -> Pending:
-        """What is pending on a checkpoint, for a run to go on with; each result is read once."""
+        """Return what is pending on a checkpoint; each stored result is decoded once."""
         owner = self._pending_owner(checkpoint)
         if renamed:
             pending = Pending(owner, self._thread.owned(owner).values(), renamed)
@@ -466,18 +477,18 @@ class ThreadJournal:
                 pending.results[task] = self._code.read_result(stored, migration, version)
             except CheckpointError as error:
                 pending.refusal = error
-        # Those of the outermost graph may wait deeper: whoever resumes it says which tasks go on waiting.
-        pending.waiting, pending.moved = dict(pending.asked) if self._owner else {}, frozenset()
+        # The outermost graph may have questions in inner graphs: `leave_waiting` sets its waiting tasks.
+        pending.waiting, pending.just_answered = dict(pending.asked) if self._owner else {}, frozenset()
         return pending
 
-    def answered(self, loaded: Loaded) -> tuple[Answered, ...]:
-        """The questions that were answered up to a checkpoint, and on it."""
+    def answered(self, loaded: LoadedCheckpoint) -> tuple[Answered, ...]:
+        """Return the questions answered up to and on a checkpoint."""
         pending = self._thread.answered(self._pending_owner(loaded.checkpoint))
         return (*map(read_answered, loaded.settled), *pending)
 
-    async def migrate(self, loaded: Loaded) -> Loaded:
-        """Write a checkpoint of an older version anew, with what is pending on it, under the names that nodes
-        have in this one, and stand on it. The old one stays as it was.
+    async def migrate(self, loaded: LoadedCheckpoint) -> LoadedCheckpoint:
+        """Write a checkpoint of an older version again, with its pending notes and the node names of this
+        version, and move to it. The old one is not changed.
         """
         body = self._body(loaded.position, source="migration", run_id=loaded.run_id, is_whole=True)
         body["moment"] = self._fold.moment
@@ -492,20 +503,21 @@ class ThreadJournal:
             body |= {"wrote": sorted(out.keys), "out": self._code.writes(out.writes)}
         owner = self._pending_owner(self.head)
         pending = [self._migrated(entry, owner, loaded) for entry in self._thread.below(owner)]
+        pending += self._spent_elsewhere()
         values = self._code.all_values(Folded(loaded.position.values, {}))
-        # An inner graph has no branches: what was pending on its old checkpoint is on the new one alone.
+        # An inner graph has no branches: the notes move from its old checkpoint to the new one.
         await self._write_checkpoint(body, values, pending=pending, settles=owner if self._owner else None)
         found = self.load()
         assert found is not None, "it was written just now"
         return found
 
-    def _migrated(self, entry: Entry, owner: str, loaded: Loaded) -> Entry:
-        """An entry that is pending on a checkpoint, under the names of this version."""
+    def _migrated(self, entry: Entry, owner: str, loaded: LoadedCheckpoint) -> Entry:
+        """Return a pending entry with the node names of this version."""
         ids = loaded.renamed
         if entry.owner != owner:
-            way = entry.owner.removeprefix(f"{owner}/").split("/")
-            way[0] = quoted(ids.get(unquoted(way[0]), unquoted(way[0])))
-            return replace(entry, owner="/".join([owner, *way]))
+            path = entry.owner.removeprefix(f"{owner}/").split("/")
+            path[0] = quoted(ids.get(unquoted(path[0]), unquoted(path[0])))
+            return replace(entry, owner="/".join([owner, *path]))
         body = parsed(entry)
         if "task" not in body:
             return entry
@@ -517,19 +529,19 @@ class ThreadJournal:
             body = {"task": task, **self._code.result(node, loaded.pending.results[task])}
         return replace(entry, body=dump_json(body))
 
-    def open_questions(self, loaded: Loaded) -> Questions:
-        """The questions that wait on a checkpoint, at any depth, in the order of the tasks that ask."""
+    def open_questions(self, loaded: LoadedCheckpoint) -> OpenQuestions:
+        """Return the open questions on a checkpoint, at any depth, in the order of their tasks."""
         with undamaged(self.thread_id):
             questions = self._thread.questions(self._pending_owner(loaded.checkpoint))
         found, planned = questions.by_task, loaded.position.frontier.by_id
         tasks = [*filter(found.__contains__, planned)]
         if len(tasks) < len(found):  # some had other names
             tasks = [*(task for task in found if task not in planned), *tasks]
-        return questions if tasks == [*found] else Questions.of({task: found[task] for task in tasks})
+        return questions if tasks == [*found] else OpenQuestions.of({task: found[task] for task in tasks})
 
     async def copy_to(self, thread_id: str, checkpoint: int) -> None:
-        """Begin a thread with a checkpoint of this one, all that there is of what led to it, what is pending
-        on it, and what was done once, then or later.
+        """Copy a checkpoint to a new thread, with its ancestors, its pending notes and all records of calls
+        with `effect="once"`.
         """
         entries = self._thread.owned(self._owner)
         kept: list[Entry] = []

@@ -1,7 +1,7 @@
-"""Parts: the bytes of pictures, documents and sounds are kept beside the log, by their hash.
+"""Parts: the bytes of images, documents and audio are stored separately from the entries, by their hash.
 
-The text of an entry names the hash, as that of a recording does, however often the part is in it. A thread
-keeps each part once; the bytes go with the thread, so that to delete it is to delete them.
+The text of an entry contains the hash, as recordings do. A thread stores each part once, and deleting the
+thread deletes its parts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def as_kept(store: object, entries: Sequence[Entry]) -> Sequence[Entry]:
 
 
 def apart(entry: Entry) -> Entry:
-    """The same entry, with the bytes of its parts beside its text."""
+    """Move the bytes of parts from the text of an entry to its `parts`."""
     if _HAS_BYTES not in entry.body:
         return entry
     found: dict[str, bytes] = {}
@@ -37,7 +37,7 @@ def apart(entry: Entry) -> Entry:
 
 
 def together(entry: Entry, body: dict[str, Any]) -> dict[str, Any]:
-    """The body of an entry with the bytes in their places again, as base64."""
+    """Return the body of an entry with the bytes of its parts restored, as base64."""
     if not entry.parts:
         return body
     whole: dict[str, Any] = _changed(body, lambda part: _with_bytes(part, entry.parts))
@@ -45,7 +45,7 @@ def together(entry: Entry, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _changed(data: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
-    """JSON data with everything changed in it that looks like a part."""
+    """Return JSON data with `change` applied to every object that has the form of a part."""
     if is_list(data):
         return [_changed(item, change) for item in data]
     if not is_object(data):
@@ -63,7 +63,7 @@ def _without_bytes(part: dict[str, Any], found: dict[str, bytes]) -> dict[str, A
         data = a2b_base64(text, strict_mode=True)
     except (Error, ValueError):
         return part
-    if b2a_base64(data, newline=False).decode() != text:  # it could not be given back as it was
+    if b2a_base64(data, newline=False).decode() != text:  # decoding would not restore the same text
         return part
     digest = sha256(data).hexdigest()
     found[digest] = data

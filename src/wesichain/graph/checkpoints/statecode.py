@@ -1,4 +1,4 @@
-"""A graph's state, tasks and results as JSON, by what its definition declares."""
+"""Encodes the state, tasks and results of a graph as JSON, by the types that its definition declares."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ from .deltas import delta
 
 
 class StoredPayload(Value):
-    """The payload of a Send as it is stored, where this program cannot read it: `error` says why, if it has
-    the node.
-    """
+    """The stored payload of a Send that this program cannot read; `error`: why, if it has the node."""
 
     how: str
     data: Any
@@ -31,7 +29,7 @@ class StoredPayload(Value):
 
 
 class ReadValues(NamedTuple):
-    """Values as this program reads them. `refusal`: why it cannot go on with them."""
+    """Values as read by this program. `refusal`: the reason why it cannot resume from them."""
 
     values: StateValues
     migration: MigratedState | None = None
@@ -39,7 +37,7 @@ class ReadValues(NamedTuple):
 
 
 class StateCode:
-    """Writes and reads what a checkpoint holds. Every refusal names the node and the key."""
+    """Encodes and decodes the contents of a checkpoint. Errors name the node and the key."""
 
     def __init__(self, definition: Definition) -> None:
         self._definition = definition
@@ -48,7 +46,7 @@ class StateCode:
     # --- values ------------------------------------------------------------------------------------
 
     def deltas(self, folded: Folded) -> dict[str, str]:
-        """The changes of a super-step, key by key, as JSON texts."""
+        """Return the changes of a super-step as JSON texts, by key."""
         changed: dict[str, str] = {}
         for name, change in folded.changes.items():
             if (key := self._tracked(name)) is None:
@@ -59,7 +57,7 @@ class StateCode:
         return changed
 
     def all_values(self, folded: Folded) -> dict[str, str]:
-        """All values, so that nothing before this checkpoint is needed to read it."""
+        """Return all values as JSON texts, so that the checkpoint can be read without earlier ones."""
         stored: dict[str, str] = {}
         for name, value in folded.values.items():
             if (key := self._tracked(name)) is not None:
@@ -69,8 +67,8 @@ class StateCode:
         return stored
 
     def values(self, stored: Mapping[str, Any], version: int) -> ReadValues:
-        """Read values, and migrate those of an older version. Keys that the state no longer has are left
-        alone, new ones start where they start, and so do those that this program cannot read.
+        """Decode values; migrate those of an older version. Keys that the state no longer has are ignored;
+        new keys, and those that this program cannot read, get their initial values.
         """
         values, now = self._definition.schema.start(), self._definition.version
         if version > now:
@@ -102,7 +100,7 @@ class StateCode:
     def next_values(
         self, values: StateValues, stored: Mapping[str, Any], body: Mapping[str, Any]
     ) -> StateValues:
-        """The values after one more checkpoint: only what it changed is read."""
+        """Return the values after one more checkpoint; only its changes are decoded."""
         data, start = dict(values), self._definition.schema.start()
         for name, change in body["values"].items():
             if (key := self._tracked(name)) is None:
@@ -120,7 +118,7 @@ class StateCode:
         return data
 
     def kept(self, values: StateValues) -> StateValues:
-        """The values as another run would read them: what is not tracked is as it begins."""
+        """Return the values as another run would read them: untracked keys have their initial values."""
         schema = self._definition.schema
         if all(key.tracked for key in schema.keys.values()):
             return values
@@ -132,7 +130,7 @@ class StateCode:
         return data
 
     def _adopted(self, key: Key, item: Any) -> Any:
-        """A value that a migration made, given as one of the key's type or as its data."""
+        """Return the value of a key that a migration made, as a value of its type or as its data."""
         coder = self._coder(key)
         try:
             coder.encode(item)
@@ -144,23 +142,23 @@ class StateCode:
         return self._definition.schema.key(name)
 
     def _tracked(self, name: str) -> Key | None:
-        """The key of that name, if there is one whose values are stored."""
+        """Return the key with this name if its values are stored."""
         key = self._key(name)
         return key if key is not None and key.tracked else None
 
     def _coder(self, key: Key) -> Coder:
-        found = self._coders.get(id(key))  # graphs inside may have keys of the same name
+        found = self._coders.get(id(key))  # inner graphs may have keys with the same name
         if found is None:
             found = coder_of(key.type) if key.kept is None else self._kept_coder(key.kept)
-            if key.reducer is Append and found.item is None:  # declared as a tuple, or not at all
+            if key.reducer is Append and found.item is None:  # declared as a tuple, or without a type
                 found = list_of((*get_args(key.type), Any)[0])
             if not self._definition.schema.is_open:
                 self._coders[id(key)] = found
         return found
 
     def _kept_coder(self, inner: Definition) -> Coder:
-        """The coder of what a graph used as a node keeps: its state as its type has it, and beside it what
-        graphs inside that graph keep. What an older version of the inner graph has kept is migrated.
+        """The coder of the kept state of an inner graph, with the kept states of graphs inside it. The state
+        of an older version of the inner graph is migrated.
         """
         schema, typed = inner.schema, coder_of(inner.schema.type)
 
@@ -197,7 +195,7 @@ class StateCode:
         ]
 
     def joins(self, frontier: Frontier) -> list[Any]:
-        """The joins that some of their sources have reached, each by all that it says."""
+        """Encode the joins that some of their sources have reached."""
         return [
             [sorted(join.sources), join.target, sorted(nodes)] for join, nodes in frontier.arrived.items()
         ]
@@ -205,8 +203,8 @@ class StateCode:
     def frontier(
         self, body: Mapping[str, Any], migration: MigratedState | None, version: int, *, is_old: bool = False
     ) -> tuple[Frontier, dict[str, str]]:
-        """What runs next, and what waits, as a checkpoint has it, under the names that nodes have here; and
-        the ids of tasks that were others when it was written. `is_old`: it was written in format 1.
+        """Decode the frontier of a checkpoint with the node names of this program; also return the new ids of
+        renamed tasks by their stored ids. `is_old`: the checkpoint has format 1.
         """
         tasks: list[NodeTask] = []
         ids: dict[str, str] = {}
@@ -232,14 +230,14 @@ class StateCode:
         return Frontier(tuple(tasks), self._arrived(body.get("joins", ()), names), deferred), ids
 
     def _arrived(self, stored: Any, names: Callable[[str], str]) -> dict[Join, frozenset[str]]:
-        """The joins that some of their sources have reached."""
+        """Decode the joins that some of their sources have reached."""
         if not is_dict(stored):
             return {
                 Join(frozenset(map(names, sources)), names(target)): frozenset(map(names, nodes))
                 for sources, target, nodes in stored
             }
         found: dict[Join, frozenset[str]] = {}
-        for place, nodes in stored.items():  # format 1: by their place in the program
+        for place, nodes in stored.items():  # format 1: by their position in the program
             here, index, joins = frozenset(nodes), int(place), self._definition.joins
             fits = [join for join in joins if here <= join.sources]
             by_place = [join for join in joins[index : index + 1] if join in fits]
@@ -267,14 +265,14 @@ class StateCode:
         return NodeResult(tuple(writes), tuple(goto))
 
     def writes(self, writes: Sequence[Write]) -> list[Any]:
-        """Writes that the graph outside is handed, of an inner graph that goes on."""
+        """Encode the writes of an inner graph to the outer graph."""
         return [self._write(START, name, value) for name, value in writes if self._tracked(name)]
 
     def read_writes(self, stored: Sequence[Any]) -> tuple[Write, ...]:
         return tuple([self._read(*write) for write in stored if self._key(write[0]) is not None])
 
     def _migrated(self, stored: Sequence[Any], migration: MigratedState) -> list[Write]:
-        """The writes of a task of an older version, migrated."""
+        """Migrate the writes of a task of an older version."""
         writes: list[Write] = []
         for name, how, data in stored:
             for new, item in migration.writes({name: data}).items():
@@ -282,7 +280,7 @@ class StateCode:
                     continue
                 with _Naming(None, new):
                     value = item if how == "plain" else self._adopted(key, item)
-                writes.append((new, _SETTING[how](value) if how in _SETTING else value))
+                writes.append((new, _OVERWRITES[how](value) if how in _OVERWRITES else value))
         return writes
 
     def _write(self, node: str, name: str, value: Any) -> list[Any]:
@@ -297,18 +295,18 @@ class StateCode:
             try:
                 data = coder.encode(value)
             except CodecError:
-                if key.reducer is None or key.reducer is Append or how in _SETTING:
+                if key.reducer is None or key.reducer is Append or how in _OVERWRITES:
                     raise
-                how, data = "plain", ANYTHING.encode(value)  # a reducer may take writes of another type
+                how, data = "plain", ANYTHING.encode(value)  # a reducer may accept writes of another type
             text_of(data)
         return [name, how, data]
 
     def _read(self, name: str, how: str, data: Any) -> Write:
         key = self._key(name)
-        assert key is not None, "asked for before"
+        assert key is not None, "unknown keys are skipped before"
         with _Naming(None, name):
             value = (ANYTHING if how == "plain" else self._coder(key)).decode(data)
-        return name, _SETTING[how](value) if how in _SETTING else value
+        return name, _OVERWRITES[how](value) if how in _OVERWRITES else value
 
     def _write_send(self, send: Send) -> list[Any]:
         if isinstance(send.payload, StoredPayload):
@@ -333,14 +331,14 @@ class StateCode:
             return Send(node, coder_of(type_).decode(data))
 
 
-_SETTING: Final[Mapping[str, type[Overwrite[Any]]]] = {
+_OVERWRITES: Final[Mapping[str, type[Overwrite[Any]]]] = {
     "set": Overwrite,
     "whole": ReplacedValue,
-}  # passing reducers by
+}  # writes that replace a value, whatever its reducer
 
 
 class _Naming:
-    """Turns a refusal inside it into an error that says whose key it was."""
+    """Converts coding errors raised inside it to errors that name the node and the key."""
 
     __slots__ = ("_key", "_node")
 
@@ -357,14 +355,14 @@ class _Naming:
 
 
 def _restart(data: dict[str, Any], name: str, start: Mapping[str, Any]) -> None:
-    """Let a key be as it begins."""
+    """Reset a key to its initial value."""
     data.pop(name, None)
     if name in start:
         data[name] = start[name]
 
 
 def _hidden(definition: Definition, name: str, version: int) -> str:
-    """The key of what a graph used as a node keeps, which has the name of the node in it."""
+    """Return the present name of the key of a kept inner state, which contains the name of the node."""
     return (
         HIDDEN + definition.renamed(name.removeprefix(HIDDEN), version) if name.startswith(HIDDEN) else name
     )
@@ -379,31 +377,31 @@ def _newer(version: int, now: int) -> CheckpointError:
 
 
 def _refused(node: str | None, key: str, error: Exception) -> CheckpointError:
-    reason = "it nests too deeply" if isinstance(error, RecursionError) else str(error)
+    reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
     if node is not None:
-        what = f"node {node!r}: the key {key!r} cannot be kept in the checkpoint: {reason}"
+        what = f"node {node!r}: the key {key!r} cannot be stored in the checkpoint: {reason}"
     else:
         what = (
             f"the key {key!r} could not be read from the checkpoint: {reason}; if its type has "
-            f"changed, say how with GraphBuilder(..., migrations={{2: function}})"
+            f"changed, convert it with GraphBuilder(..., migrations={{2: function}})"
         )
     return CheckpointError(what, node=node)
 
 
 def with_values(body: str, values: Mapping[str, str]) -> str:
-    """The text of a checkpoint: that of its body, with the texts of its values put in as they are."""
+    """Return the text of a checkpoint: its body with the encoded values inserted."""
     inside = ",".join([f"{_name(name)}:{text}" for name, text in values.items()])
     return f'{body[:-1]},"values":{{{inside}}}}}'
 
 
-_name = lru_cache(maxsize=4096)(dump_json)  # keys of states come again and again
+_name = lru_cache(maxsize=4096)(dump_json)  # every checkpoint has the same keys
 
 
 # --- states of older versions -----------------------------------------------------------------------
 
 
 class MigratedState:
-    """One state on its way from the version that it was written by: as it was, and as it is now."""
+    """A state of an older version as stored (`before`), and migrated to this version (`after`)."""
 
     def __init__(self, definition: Definition, stored: Mapping[str, Any], version: int) -> None:
         self._definition = definition
@@ -412,7 +410,7 @@ class MigratedState:
         self.after = self.run(self.before)
 
     def run(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """All migrations from the old version to this one, in order."""
+        """Run all migrations from the old version to this one, in order."""
         data: dict[str, Any] = clone(dict(state))
         for number in sorted(self._definition.migrations):
             migrate = self._definition.migrations[number].function
@@ -435,17 +433,17 @@ class MigratedState:
         return data
 
     def writes(self, written: Mapping[str, Any]) -> dict[str, Any]:
-        """The writes of a task to the old state, as writes to the new one."""
-        with_it = self.run({**self.before, **{name: _plain(data) for name, data in written.items()}})
+        """Convert the writes of a task to the old state to writes to the new one."""
+        after = self.run({**self.before, **{name: _plain(data) for name, data in written.items()}})
         return {
             name: item
-            for name, item in with_it.items()
+            for name, item in after.items()
             if name in written or name not in self.after or not same(self.after[name], item)
         }
 
 
 def plain_values(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Stored values as plain data, for who only looks at them."""
+    """Decode stored values as plain data, without their declared types."""
     return {name: _plain(data) for name, data in stored.items() if not name.startswith(HIDDEN)}
 
 

@@ -1,1 +1,1 @@
-"""Performing super-steps: visits to nodes, side by side, within their limits."""
+"""The nodes of a super-step: run concurrently, within their limits."""

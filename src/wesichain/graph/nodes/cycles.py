@@ -1,6 +1,7 @@
-"""Cycles: whether a node keeps seeing the same state. Costs what a super-step changed, not what there is.
+"""Cycle detection: whether a node repeatedly sees the same state.
 
-States are compared by fingerprints, which grow with a list; values of which they are equal are the same.
+States are compared by fingerprints. The fingerprint of a list is extended when items are appended, so that
+the cost of a super-step depends on what it changed, not on the size of the state.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ _TOO_OFTEN = 3
 
 
 class CycleWatch:
-    """Remembers which states the nodes of the last `window` super-steps saw, as fingerprints.
+    """Records the fingerprints of the states that nodes saw in the last `window` super-steps.
 
-    While the state holds something opaque, which could have changed unseen, no two states are the same.
+    While the state contains an opaque object, which could change unnoticed, no two states are equal.
     """
 
     __slots__ = ("_counts", "_marks", "_opaque", "_seen", "_total", "_window")
@@ -40,7 +41,7 @@ class CycleWatch:
             self._mark(name, value)
 
     def update(self, folded: Folded) -> None:
-        """Take what a super-step changed."""
+        """Update the fingerprint with the changes of a super-step."""
         for name, change in folded.changes.items():
             self._mark(name, folded.values[name], kept=change.kept)
         for name in folded.dropped:
@@ -55,7 +56,7 @@ class CycleWatch:
                 mark = grow(before, value.items(kept))
             else:
                 mark = fingerprint(value)
-        except TypeError:  # of a value whose sameness nobody can tell
+        except TypeError:  # a value that cannot be compared
             self._opaque.add(name)
             return
         self._opaque.discard(name)
@@ -63,7 +64,7 @@ class CycleWatch:
         self._total ^= hash((name, mark))
 
     def see(self, frontier: Frontier) -> str | None:
-        """Note what the next super-step's nodes see; the one that has seen it too often, if there is one."""
+        """Record what the nodes of the next super-step see; return the node that has seen it too often."""
         now = self._places(frontier)
         self._seen.append(now)
         for place in now:
@@ -91,9 +92,9 @@ class CycleWatch:
 
 
 def fingerprint(value: Any) -> int:
-    """A hash of the value: equal for values that are the same, different but for chance for others.
+    """Return a hash that equal values share and, barring collisions, different values do not.
 
-    That of a list is folded from the left, so that `grow(fingerprint(a), b) == fingerprint(a + b)`.
+    The hash of a list is folded from the left, so that `grow(fingerprint(a), b) == fingerprint(a + b)`.
     """
     if isinstance(value, str):
         return hash(value)
@@ -118,7 +119,7 @@ _UNCHANGING = (type, FunctionType, BuiltinFunctionType, ModuleType, Enum, Unset)
 
 
 def grow(mark: int, items: Sequence[Any]) -> int:
-    """The fingerprint of a list after these items were added to it."""
+    """Return the fingerprint of a list after these items are appended to it."""
     for item in items:
         mark = hash((mark, fingerprint(item)))
     return mark

@@ -1,4 +1,4 @@
-"""The frame of one run: everything that its parts share, and how they wait for what takes time."""
+"""The frame of one run: the values that its parts share, and a wait with a time limit."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from wesichain.store import Store
 
 
 class Frame(Value):
-    """One run's graph, limits, log and journal. `scope` is the way down to it from the outermost graph.
+    """One run's graph, limits, log and journal. `scope` is its path from the outermost graph.
 
-    `is_alone`: nobody else can be waiting on the event loop. `on_stop` are called with the error and the
-    values so far when the run stops before its end. `folded`: of a graph that is a node, the keys
-    whose writes the graph outside folds one by one; None where there is no such graph.
+    `is_alone`: no other task is on the event loop. `on_stop` are called with the error and the values so far
+    when the run stops before its end. `folded`: if the graph is a node, the keys whose writes the outer graph
+    folds one by one, else None.
     """
 
     definition: Definition
@@ -41,17 +41,17 @@ class Frame(Value):
     folded: frozenset[str] | None = None
     store: Store | None = None
     counted_from: int = 0  # the step that `max_steps` counts from
-    is_answered: bool = False  # the run goes on with an answer
-    account: Account | None = None  # of all that its agents spend
+    is_answered: bool = False  # the run was resumed with an answer
+    account: Account | None = None  # the spending of all agents
     on_stop: list[Callable[[BaseException, StateValues], None]] = field(default_factory=list)
-    unfinished: set[TaskRecord] = field(default_factory=set)  # those of graphs inside among them
+    unfinished: set[TaskRecord] = field(default_factory=set)  # of inner graphs too
 
     @property
     def log(self) -> RunLog:
         return self.report.log
 
     def within(self, task: str) -> str:
-        """The scope of what runs inside a task."""
+        """The scope of inner runs of a task."""
         return f"{self.scope}/{task}" if self.scope else task
 
     def context_of(self, node: str, step: int, task: str, record: TaskRecord | None = None) -> GraphContext:
@@ -85,20 +85,18 @@ class Frame(Value):
 
     def out_of_time(self, node: str) -> GraphTimeoutError:
         return GraphTimeoutError(
-            f"the run was out of time at node {node!r} (max_duration={self.options.max_duration})", node=node
+            f"the run ran out of time at node {node!r} (max_duration={self.options.max_duration})", node=node
         )
 
     def number_events(self) -> None:
-        """Let the journal know how far the log has come, with the event that will tell of its next entry."""
+        """Tell the journal the number of the last event, counting the event of its next checkpoint."""
         if self.journal is not None and self.log.has_listeners:
             self.journal.last_event = self.log.last_seq + 1
 
     async def close_log(self) -> None:
-        """Keep the number of the last event of a run that stopped, and what it has spent: whoever resumes it
-        counts on from there.
-        """
+        """Store the number of the last event and the spending of a stopped run, for its resume."""
         if self.journal is not None:
-            with suppress(CheckpointError):  # the thread is somebody else's by now
+            with suppress(CheckpointError):  # another run has written to the thread
                 notes = [note for record in self.unfinished if (note := record.note_spent()) is not None]
                 await self.journal.note_stop(self.log.last_seq if self.log.has_listeners else 0, notes)
 
@@ -107,9 +105,9 @@ T = TypeVar("T")
 
 
 async def within(awaitable: Awaitable[T], seconds: float, late: BaseException) -> T:
-    """Await it, or raise `late` once the seconds are over, whatever it makes of its cancellation.
+    """Await it, or cancel it after so many seconds and raise `late`.
 
-    A node that catches `CancelledError` and goes on is left behind.
+    A node that catches `CancelledError` and continues is abandoned.
     """
     task = asyncio.ensure_future(awaitable)
     try:

@@ -1,4 +1,4 @@
-"""One visit to a node: call it, wait for it within its time, try again if it may, read what it returned."""
+"""One visit to a node: call it, wait within its time limit, retry it, and read the value it returned."""
 
 from __future__ import annotations
 
@@ -26,15 +26,17 @@ from wesichain.tools import in_thread
 from .frame import Frame, within
 
 
-class OuterUpdate(BaseException):  # not an Exception: on its way past the nodes between
-    """A node of an inner graph addressed an outer one. `done`: what the tasks of its super-step have written;
-    `ended`: the values of the inner graph then, and its writes for the graph outside.
+class OuterUpdate(BaseException):  # not an Exception: no node between may catch it
+    """Raised when a node of an inner graph updates an outer graph.
+
+    `done` are the writes of the tasks of its super-step. `ended` are the values of the inner graph at that
+    moment, and its writes to the outer graph.
     """
 
     def __init__(self, update: StateUpdate, before: NodeResult = NOTHING) -> None:
-        super().__init__("an update for the graph outside")
+        super().__init__("an update for the outer graph")
         self.update = update
-        self.before = before  # the node's own writes to the graph that it is in
+        self.before = before  # the node's writes to its own graph
         self.done: Sequence[Done] = ()
         self.ended: tuple[dict[str, Any], OuterWrites] = {}, OuterWrites()
 
@@ -42,11 +44,11 @@ class OuterUpdate(BaseException):  # not an Exception: on its way past the nodes
 Outcome: TypeAlias = NodeResult | Paused | OuterUpdate | GraphError
 
 _NO_LIMITS = (None, None, None)
-_LAST_MOMENT = 0.8 * GRACE  # seconds that a node in a thread has to end when its run is over
+_LAST_MOMENT = 0.8 * GRACE  # seconds for a node in a thread to return after its run was cancelled
 
 
 def _is_cancelled() -> bool:
-    """Whether somebody cancelled the task that this runs in, rather than the node raising so itself."""
+    """Whether the current task was cancelled, rather than the node raising `CancelledError` itself."""
     current = asyncio.current_task()
     return current is not None and current.cancelling() > 0
 
@@ -56,20 +58,20 @@ def _wake(waiter: asyncio.Future[None], _: asyncio.Future[Any]) -> None:
         waiter.set_result(None)
 
 
-def _look_at(running: asyncio.Future[Any]) -> None:
-    """Look at what a thread that was left has raised, since nobody else will."""
+def _retrieve_exception(running: asyncio.Future[Any]) -> None:
+    """Retrieve the exception of an abandoned thread call, so that asyncio does not log it."""
     if not running.cancelled():
         running.exception()
 
 
-def close_coroutine(begun: object) -> None:
-    """Close a coroutine that was not awaited, and will not be any more."""
-    if inspect.iscoroutine(begun) and inspect.getcoroutinestate(begun) == inspect.CORO_CREATED:
-        begun.close()
+def close_coroutine(awaitable: object) -> None:
+    """Close a coroutine that will never be awaited."""
+    if inspect.iscoroutine(awaitable) and inspect.getcoroutinestate(awaitable) == inspect.CORO_CREATED:
+        awaitable.close()
 
 
-def _of_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one outcome of a group of tasks: its questions, if nothing went wrong; else the errors."""
+def _outcome_of_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Reduce an exception group to its questions, or to its errors if it contains any."""
     if (pause := paused_in(group)) is not None:
         return pause
     _, others = group.split((Paused, OuterUpdate))
@@ -82,31 +84,31 @@ class _Limit(NamedTuple):
 
 
 class _ThreadCall:
-    """A call of a node that a thread makes. One that was left closes the coroutine that it is given."""
+    """A call of a node in a thread. If it is abandoned, it closes the coroutine that the node returns."""
 
-    __slots__ = ("_asking", "_call", "_is_left", "_returned")
+    __slots__ = ("_asking", "_call", "_is_abandoned", "_returned")
 
     def __init__(self, call: Callable[[TaskQuestions], Any], asking: TaskQuestions) -> None:
         self._call = call
         self._asking = asking
         self._returned: Any = None
-        self._is_left = False
+        self._is_abandoned = False
 
     def __call__(self) -> Any:
         returned = self._returned = self._call(self._asking)
-        if self._is_left:
+        if self._is_abandoned:
             close_coroutine(returned)
         return returned
 
-    def leave(self, running: asyncio.Future[Any]) -> None:
-        """Nobody waits for it any more."""
-        self._is_left = True
+    def abandon(self, running: asyncio.Future[Any]) -> None:
+        """Stop waiting for the call."""
+        self._is_abandoned = True
         close_coroutine(self._returned)
-        running.add_done_callback(_look_at)
+        running.add_done_callback(_retrieve_exception)
 
 
 class NodeRun(Mutable):
-    """One run of one task. Made for it, used once. `is_alone`: nobody can be waiting while the node runs."""
+    """One run of one task. `is_alone`: nothing else on the event loop can wait while the node runs."""
 
     frame: Frame
     at: Position
@@ -116,13 +118,13 @@ class NodeRun(Mutable):
     done: Mapping[str, JsonValue]
     is_alone: bool
     _record: TaskRecord | None = field(init=False, default=None)
-    _asked: TaskQuestions | None = field(init=False, default=None)  # those of the last attempt
+    _asked: TaskQuestions | None = field(init=False, default=None)  # of the last attempt
     _view: Any = field(init=False, default=None)
     _started: float = field(init=False, default=0.0)
 
     @property
     def is_plain(self) -> bool:
-        """Whether the node is just called: it is run on the spot, which costs no task."""
+        """Whether the node can be called directly, without an asyncio task of its own."""
         node = self.node
         if around.hook is not None or node.is_async or self._has_thread or node.retry or node.on_error:
             return False
@@ -130,7 +132,7 @@ class NodeRun(Mutable):
 
     @property
     def _has_thread(self) -> bool:
-        """Whether the node is called in a thread: one that is not async, and may let others wait."""
+        """Whether the node is called in a thread: it is not async and could block the event loop."""
         node = self.node
         if node.is_async or node.blocking is False:
             return False
@@ -140,7 +142,7 @@ class NodeRun(Mutable):
 
     @property
     def is_in_place(self) -> bool:
-        """Whether an async node, where it is alone, needs no asyncio task of its own."""
+        """Whether an async node that runs alone needs no asyncio task of its own."""
         return self.node.is_async and self.node.blocking is False and not self._is_bounded
 
     @property
@@ -148,8 +150,8 @@ class NodeRun(Mutable):
         frame = self.frame
         return (self.node.timeout, frame.options.node_timeout, frame.deadline) != _NO_LIMITS
 
-    def at_once(self) -> Outcome | Awaitable[Any]:
-        """Carry out a plain task. Where its function returned an awaitable after all, that is still to do."""
+    def run_plain(self) -> Outcome | Awaitable[Any]:
+        """Run a plain task. If its function returns an awaitable, that is still to be awaited."""
         try:
             self._begin()
             returned = self._call(self._open_question())
@@ -161,37 +163,34 @@ class NodeRun(Mutable):
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # a failure is a value here
             return self._failed(error)
 
-    def carried_out(self, begun: Awaitable[Any] | None) -> Coroutine[Any, Any, Outcome]:
-        """As `in_time`, and inside what stands around every node of the process."""
+    def run(self, awaitable: Awaitable[Any] | None) -> Coroutine[Any, Any, Outcome]:
+        """Run any task, or await what `run_plain` has started, inside the process-wide hook for nodes."""
         hook = around.hook
-        return self.in_time(begun) if hook is None else self._inside(hook, begun)
+        return self._run(awaitable) if hook is None else self._run_in_hook(hook, awaitable)
 
-    async def _inside(self, hook: CallHook, begun: Awaitable[Any] | None) -> Outcome:
+    async def _run_in_hook(self, hook: CallHook, awaitable: Awaitable[Any] | None) -> Outcome:
         with hook.node(self.node.name, self.at.step) as failing:
-            outcome = await self.in_time(begun)
+            outcome = await self._run(awaitable)
             if isinstance(outcome, GraphError):
                 failing(outcome.__cause__ or outcome)
             return outcome
 
-    async def in_time(self, begun: Awaitable[Any] | None = None) -> Outcome:
-        """Carry out any task, or what `at_once` has begun, in an asyncio task made for it, or in the run's.
-
-        Raises for cancellation alone.
-        """
+    async def _run(self, awaitable: Awaitable[Any] | None = None) -> Outcome:
+        """Run the node and return its outcome. Raises only when the task is cancelled."""
         report = self.frame.report
         try:
-            if begun is None:
+            if awaitable is None:
                 self._begin()
             if report.owed:
                 await report.settle()
             if report.log.tap is not None:
-                TEXT_LISTENER.set(self._listener())  # for this task alone
+                TEXT_LISTENER.set(self._listener())  # in the context of this task only
             try:
-                returned = await self._attempts(begun)
+                returned = await self._attempts(awaitable)
             except OuterUpdate as inner:
                 returned = inner.update
             except BaseExceptionGroup as group:  # of a TaskGroup in the node
-                raise _of_group(group) from group
+                raise _outcome_of_group(group) from group
             outcome: Outcome = self._completed(returned)
         except (Paused, OuterUpdate) as bubble:
             outcome = bubble
@@ -205,16 +204,16 @@ class NodeRun(Mutable):
 
     # --- attempts ----------------------------------------------------------------------------------
 
-    async def _attempts(self, begun: Awaitable[Any] | None) -> Any:
-        """Run the node as often as its retries allow, and give what it returned; else its error handler."""
+    async def _attempts(self, awaitable: Awaitable[Any] | None) -> Any:
+        """Call the node, with its retries; after the last failure, call its error handler."""
         node, failures = self.node, 0
         while True:
             try:
-                return await self._attempt(begun)
+                return await self._attempt(awaitable)
             except Exception as error:
                 failures += 1
-                begun = None
-                self._lend()  # what this attempt did to the state that it was lent is gone
+                awaitable = None
+                self._make_view()  # discards changes that this attempt made to its copy of the state
                 retry = next((retry for retry in node.retry if retry.applies(error)), None)
                 if retry is None or failures >= retry.attempts:
                     if node.on_error is None:
@@ -223,7 +222,7 @@ class NodeRun(Mutable):
                 await self.frame.clock.sleep(retry.pause(failures, chance=random()))  # noqa: S311  # no secret
 
     async def _handle(self, on_error: Callable[..., Any], error: Exception) -> Any:
-        """Let the node's handler stand in for it. It may ask: its questions come after those of the node."""
+        """Call the node's error handler. Its questions are numbered after those of the node."""
         token = CURRENT.set(self._asked or self._open_question())
         try:
             handled = on_error(self._view, error)
@@ -231,12 +230,12 @@ class NodeRun(Mutable):
         finally:
             CURRENT.reset(token)
 
-    async def _attempt(self, begun: Awaitable[Any] | None) -> Any:
+    async def _attempt(self, awaitable: Awaitable[Any] | None) -> Any:
         asking = self._asked = self._open_question()
-        if begun is None and self._has_thread:
+        if awaitable is None and self._has_thread:
             returned = await self._call_in_thread(asking)
         else:
-            returned = self._call(asking) if begun is None else begun
+            returned = self._call(asking) if awaitable is None else awaitable
         if not inspect.isawaitable(returned):
             return returned
         token = CURRENT.set(asking)
@@ -246,7 +245,7 @@ class NodeRun(Mutable):
             CURRENT.reset(token)
 
     async def _call_in_thread(self, asking: TaskQuestions) -> Any:
-        """Call the node in a thread, within its time; one that is late cannot be stopped, and is left."""
+        """Call the node in a thread, within its time limit. A late call is abandoned."""
         call, limit = _ThreadCall(self._call, asking), self._limit()
         running = in_thread(call)
         try:
@@ -257,13 +256,13 @@ class NodeRun(Mutable):
             else:
                 await asyncio.wait((running,), timeout=limit.seconds)
         except asyncio.CancelledError:
-            # What it is about to have done is kept rather than done again.
+            # If it is about to finish, its result is kept, so that it need not run again.
             await asyncio.wait((running,), timeout=_LAST_MOMENT)
             if not running.done() or running.cancelled() or running.exception() is not None:
-                call.leave(running)
+                call.abandon(running)
                 raise
         if limit is not None and not running.done():
-            call.leave(running)
+            call.abandon(running)
             raise limit.late
         return running.result()
 
@@ -278,21 +277,21 @@ class NodeRun(Mutable):
             CURRENT.reset(token)
 
     def _listener(self) -> Callable[[str], None] | None:
-        """Who is given the text of the models that the node calls; agents stream theirs by themselves."""
+        """The function that receives the text of models that the node calls; agents stream their own."""
         log = self.frame.report.log
         if log.tap is None or not log.tap.wants("messages") or self.node.is_agent:
             return None
         return partial(log.give, "messages", self.node.name, self.frame.scope)
 
     def _context(self) -> GraphContext:
-        """The context of the node. Its attempts share one record of what it has done."""
+        """The context of the node. All attempts share one record."""
         frame, node, journal = self.frame, self.node, self.frame.journal
         if self._record is None and (journal is not None or node.retry):
             self._record = TaskRecord(journal, self.task, dict(self.done), frame.unfinished)
         return frame.context_of(node.name, self.at.step, self.task.id, self._record)
 
     def _limit(self) -> _Limit | None:
-        """The time that the node has, by its own limit or the run's."""
+        """The time left for the node: its own limit, or that of the run if it is earlier."""
         if not self._is_bounded:
             return None
         frame, node = self.frame, self.node
@@ -304,7 +303,7 @@ class NodeRun(Mutable):
         return None if left is None else _Limit(left, frame.out_of_time(node.name))
 
     async def _bounded(self, returned: Awaitable[Any]) -> Any:
-        """Wait for a node, within its time and that of the run."""
+        """Await a node within its time limit."""
         limit = self._limit()
         return await (returned if limit is None else within(returned, limit.seconds, limit.late))
 
@@ -315,12 +314,12 @@ class NodeRun(Mutable):
 
     def _begin(self) -> None:
         frame = self.frame
-        self._lend()
+        self._make_view()
         if frame.report.has_listeners:
             frame.report.node_started(self.at.step, self.node.name, self.task.id, self._view)
         self._started = frame.clock.monotonic()
 
-    def _lend(self) -> None:
+    def _make_view(self) -> None:
         task = self.task
         self._view = clone(task.payload) if task.is_sent else self.node.schema.view(self.at.values)
 
@@ -342,7 +341,7 @@ class NodeRun(Mutable):
         return result
 
     def _emit_update(self, result: NodeResult) -> None:
-        """Show what the node wrote: of several writes to a key, all of them."""
+        """Emit the writes of the node in the mode "updates"; several writes to a key as a list."""
         frame = self.frame
         if frame.log.is_asked("updates"):
             written: dict[str, list[Any]] = {}

@@ -1,4 +1,4 @@
-"""The tasks of a super-step: all at once, and none losing another's work."""
+"""The tasks of a super-step: they run concurrently, and a failure loses no result of the others."""
 
 from __future__ import annotations
 
@@ -22,10 +22,7 @@ from .node_run import NodeRun, Outcome, OuterUpdate, close_coroutine
 
 
 class Performer:
-    """Performs the tasks of one super-step. Made for it, used once.
-
-    `has_waited`: others on the event loop have had their turn meanwhile.
-    """
+    """Runs the tasks of one super-step. `has_waited`: other tasks of the event loop could run meanwhile."""
 
     __slots__ = ("_at", "_done", "_frame", "_pending", "_stopped", "_unsaved", "has_waited")
 
@@ -39,22 +36,22 @@ class Performer:
         self.has_waited = False
 
     async def perform(self) -> list[Done]:
-        """The results of all tasks, in the order in which they were planned."""
+        """Run the tasks; return the results of all of them, in the order in which they were planned."""
         tasks, known = self._at.frontier.tasks, self._pending
         todo = known.todo(self._at.frontier)
         try:
-            await self._together(todo)
+            await self._run(todo)
         except BaseException:
-            with suppress(CheckpointError):  # the thread is somebody else's by now
-                await self._save_results()  # what has finished is not run again
+            with suppress(CheckpointError):  # another run has written to the thread
+                await self._save_results()  # finished tasks do not run again
             raise
         if known.waiting or len(self._done) < len(todo):
-            await self._give_up(todo)
+            await self._stop(todo)
         done = {**known.results, **self._done} if known.results else self._done
         return [(task, done[task.id]) for task in tasks]
 
     def _take(self, task: NodeTask, outcome: Outcome) -> bool:
-        """Keep what came of a task; whether the others may go on."""
+        """Keep the outcome of a task; return whether the other tasks may continue."""
         if isinstance(outcome, NodeResult):
             self._done[task.id] = outcome
             self._unsaved.append((task, outcome))
@@ -62,8 +59,8 @@ class Performer:
         self._stopped[task.id] = outcome
         return not isinstance(outcome, GraphError)
 
-    async def _together(self, todo: Sequence[NodeTask]) -> None:
-        """Run the tasks: plain ones on the spot, those that wait side by side; a failure stops the rest."""
+    async def _run(self, todo: Sequence[NodeTask]) -> None:
+        """Run plain tasks one after the other, and the rest concurrently; a failure stops the others."""
         waiting: list[tuple[NodeTask, NodeRun, Awaitable[Any] | None]] = []
         is_alone = self._frame.is_alone and len(todo) == 1
         for task in todo:
@@ -78,33 +75,35 @@ class Performer:
             )
             if not visit.is_plain:
                 waiting.append((task, visit, None))
-            elif not isinstance(outcome := visit.at_once(), _ENDS):
+            elif not isinstance(outcome := visit.run_plain(), _OUTCOMES):
                 waiting.append((task, visit, outcome))
             elif not self._take(task, outcome):
-                for _, _, begun in waiting:
-                    close_coroutine(begun)
+                for _, _, awaitable in waiting:
+                    close_coroutine(awaitable)
                 return
         if len(todo) == 1 and waiting and waiting[0][1].is_in_place:
-            task, visit, begun = waiting[0]
-            self._take(task, await visit.carried_out(begun))
+            task, visit, awaitable = waiting[0]
+            self._take(task, await visit.run(awaitable))
         elif waiting:
             self.has_waited = True
-            await self._side_by_side(waiting)
+            await self._run_concurrently(waiting)
 
-    async def _side_by_side(self, waiting: Sequence[tuple[NodeTask, NodeRun, Awaitable[Any] | None]]) -> None:
-        """Carry out tasks that wait. Results are saved while others still run.
+    async def _run_concurrently(
+        self, waiting: Sequence[tuple[NodeTask, NodeRun, Awaitable[Any] | None]]
+    ) -> None:
+        """Run tasks in asyncio tasks of their own. Results are saved while others still run.
 
-        An async node has a task of its own even when it is alone: one that will not stop cannot hold the run,
-        unless it was added with `blocking=False`.
+        Even a single async node gets an asyncio task, unless it was added with `blocking=False`: a node that
+        ignores its cancellation cannot keep the run from ending.
         """
-        ends, begin = _Ends(), asyncio.get_running_loop().create_task
+        ends, begin = _FinishedVisits(), asyncio.get_running_loop().create_task
         running: dict[str, asyncio.Task[None]] = {}
         to_begin, most = deque(waiting), self._frame.options.max_concurrency or len(waiting)
         try:
             while running or to_begin:
                 while to_begin and len(running) < most:
-                    task, visit, begun = to_begin.popleft()
-                    running[task.id] = begin(ends.take(task, visit, begun))
+                    task, visit, awaitable = to_begin.popleft()
+                    running[task.id] = begin(ends.take(task, visit, awaitable))
                 if self._unsaved:
                     await self._save_results()
                 await self._wait(ends, waiting[0][0].node)
@@ -116,13 +115,13 @@ class Performer:
         finally:
             if running:
                 await abandon(running.values())
-                for task, outcome in ends.found:  # some may have finished while another failed
+                for task, outcome in ends.found:  # tasks that finished while another failed
                     if not isinstance(outcome, _CancelledOutsideError):
                         self._take(task, outcome)
-            for _, _, begun in waiting:  # a task may be cancelled before its first step
-                close_coroutine(begun)
+            for _, _, awaitable in waiting:  # a task may be cancelled before its first step
+                close_coroutine(awaitable)
 
-    async def _wait(self, ends: _Ends, node: str) -> None:
+    async def _wait(self, ends: _FinishedVisits, node: str) -> None:
         frame = self._frame
         if frame.deadline is None:
             await ends.wait()
@@ -135,8 +134,8 @@ class Performer:
             unsaved, self._unsaved = self._unsaved, []
             await self._frame.journal.note(unsaved)
 
-    async def _give_up(self, todo: Sequence[NodeTask]) -> NoReturn:
-        """Save what can be saved of a super-step that did not come to its end, and say why it did not."""
+    async def _stop(self, todo: Sequence[NodeTask]) -> NoReturn:
+        """Save results, questions and errors of an unfinished super-step, and raise the reason."""
         frame, journal = self._frame, self._frame.journal
         await self._save_results()
         frame.number_events()
@@ -149,14 +148,14 @@ class Performer:
                 await journal.note_error(task, redact(f"{type(error).__name__}: {error}"))
         if failures:
             raise failures[0][1]
-        handed = [outcome for _, outcome in ended if isinstance(outcome, OuterUpdate)]
-        if handed:
-            handed[0].done = self._written()
-            raise handed[0]
+        updates = [outcome for _, outcome in ended if isinstance(outcome, OuterUpdate)]
+        if updates:
+            updates[0].done = self._results_so_far()
+            raise updates[0]
         raise self._ask(paused)
 
-    def _written(self) -> list[Done]:
-        """What the tasks have written, as far as they have come, in the order in which they were planned."""
+    def _results_so_far(self) -> list[Done]:
+        """The results of the tasks that have finished, in the order in which they were planned."""
         done = {**self._pending.results, **self._done}
         for task, outcome in self._stopped.items():
             if isinstance(outcome, OuterUpdate):
@@ -171,18 +170,18 @@ class Performer:
                 await journal.note_questions(task, new)
 
     def _ask(self, paused: Sequence[tuple[NodeTask, Paused]]) -> BaseException:
-        """The error that a run ends in while it waits for an answer."""
+        """Return the exception with which a run ends while it waits for an answer."""
         frame = self._frame
         found = _in_order(self._at.frontier, self._pending.waiting, paused)
         asked = tuple(chain.from_iterable(found))
-        if frame.is_inner:  # the thread has them, if there is one
+        if frame.is_inner:  # they are stored in the thread, if there is one
             return Paused(tuple([one if one.owner else replace(one, owner=frame.scope) for one in asked]))
         nodes = ", ".join(map(repr, dict.fromkeys([one.node for one in asked[:_NAMED]])))
         problems = "".join(f": {pause.problem}" for _, pause in paused if pause.problem)
         return frame.interrupted(f"the run waits for an answer to {nodes}{problems}", asked)
 
 
-_NAMED = 100  # questions whose nodes a message names
+_NAMED = 100  # the error message names the nodes of this many questions
 _NOTHING: Final = Pending()
 _NONE: Mapping[str, Any] = {}
 
@@ -192,23 +191,24 @@ def _in_order(
     waiting: Mapping[str, tuple[GraphInterrupt, ...]],
     paused: Sequence[tuple[NodeTask, Paused]],
 ) -> Iterable[tuple[GraphInterrupt, ...]]:
-    """The questions of the tasks, in the order of planning. Those that wait are in it already."""
+    """The questions of the tasks, in the order in which the tasks were planned; `waiting` has that order."""
     if not paused:
         return waiting.values()
     found = {**waiting, **{task.id: pause.asked for task, pause in paused}}
     return [found[task] for task in frontier.by_id if task in found]
 
 
-_ENDS = (NodeResult, Paused, OuterUpdate, GraphError)
+_OUTCOMES = (NodeResult, Paused, OuterUpdate, GraphError)
 
 
 class _CancelledOutsideError(NodeFailedError):
     """The outcome of a visit that was cancelled, though the run was not."""
 
 
-class _Ends:
-    """The outcomes of visits, in the order in which they came. A visit says so itself, which wakes the run at
-    once: a callback of its task would do so a turn of the loop later.
+class _FinishedVisits:
+    """The outcomes of visits, in the order in which they finished.
+
+    A visit adds its outcome itself: a callback of its task would wake the run one loop iteration later.
     """
 
     __slots__ = ("_came", "_failure", "found")
@@ -218,9 +218,9 @@ class _Ends:
         self._came = asyncio.Event()
         self._failure: BaseException | None = None
 
-    async def take(self, task: NodeTask, visit: NodeRun, begun: Awaitable[Any] | None) -> None:
+    async def take(self, task: NodeTask, visit: NodeRun, awaitable: Awaitable[Any] | None) -> None:
         try:
-            self.found.append((task, await visit.carried_out(begun)))
+            self.found.append((task, await visit.run(awaitable)))
         except asyncio.CancelledError:
             outcome = _CancelledOutsideError("a node was cancelled from outside of the run")
             self.found.append((task, outcome))
@@ -229,7 +229,7 @@ class _Ends:
         self._came.set()
 
     async def wait(self) -> None:
-        """Return when there is an end to take; raises what no visit should have raised."""
+        """Wait for the next outcome; raise an exception that is not an outcome."""
         await self._came.wait()
         self._came.clear()
         if self._failure is not None:

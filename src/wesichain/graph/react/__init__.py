@@ -1,1 +1,1 @@
-"""ReAct in a graph: an agent as one node. The loop as a graph of its own is in `stepwise`."""
+"""ReAct in a graph: `node` runs an agent as one node, `stepwise` has the loop as a graph of its own."""

@@ -1,4 +1,4 @@
-"""Agents as nodes: one visit is one whole run of the loop, and one update of the state at its end."""
+"""Agents as nodes: one visit runs the agent to its end and then updates the state once."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from wesichain.graph.state.updates import StateUpdate
 from wesichain.policy import Budget
 from wesichain.tools import ToolRegistry
 
-from .hosting import ToolFailurePolicy, instructions, node_runtime, run_id_in, run_in_node, seconds_left
+from .agent_run import ToolFailurePolicy, instructions, node_runtime, run_id_in, run_in_node, seconds_left
 
 
 class ReActAgentNode:
     """A ReAct agent as a node of a graph.
 
-    Works on a `ReActState`, on a class with its attributes, or on a dict with the keys `input`,
+    The state is a `ReActState`, an object with its attributes, or a dict with the keys `input`,
     `agent_scratchpad`, `final_output` and `iteration_count`. Each model call counts against
-    `max_iterations` and the steps that the graph has left; out of them, the last content is the answer.
+    `max_iterations` and the remaining steps of the graph. When they are used up, the content of the last
+    reply becomes the final output.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class ReActAgentNode:
         tool_concurrency: int = 1,
         stream: bool = False,
     ) -> None:
-        """`prompt` says how to behave; a template's placeholders are filled from the state."""
+        """`prompt` has the instructions; a template's placeholders are filled from the state."""
         if max_iterations < 1:
             raise ConfigError(f"max_iterations={max_iterations}: an agent needs at least one")
         self._prompt = prompt
@@ -81,7 +82,7 @@ class ReActAgentNode:
         return StateUpdate(state_update(state, read), whole=True)
 
 
-# --- an agent as it is ------------------------------------------------------------------------------
+# --- an Agent as a node -----------------------------------------------------------------------------
 
 _TASKS = ("input", "task", "question", "user_input")
 _OUTPUTS = ("output", "answer", "final_output")
@@ -89,22 +90,24 @@ _MESSAGES = "messages"
 
 
 @runtime_checkable
-class Runs(Protocol):
-    """Whatever answers a task like an agent does."""
+class AgentLike(Protocol):
+    """An object with an agent's `run` method."""
 
     async def run(self, task: str, *, deps: Any = None) -> Any: ...
 
 
 class AgentNode:
-    """An agent in a graph. It reads its task from the key `input`, `task` or `question`, or else the last
-    message of `messages`, whose others are its history; and writes its answer to the key that is called like
-    the node, or to `output`, `answer` or `final_output`, and its messages to `messages`.
+    """An agent as a node of a graph.
+
+    It reads its task from the key `input`, `task` or `question`, or else from the last message in `messages`;
+    the messages before it are its history. It writes its answer to the key named like the node, or to
+    `output`, `answer` or `final_output`, and its new messages to `messages`.
     """
 
     def __init__(
-        self, agent: Runs, name: str, schema: Schema, task: Callable[..., Any] | None = None
+        self, agent: AgentLike, name: str, schema: Schema, task: Callable[..., Any] | None = None
     ) -> None:
-        """`task`: makes the agent's task of the state, and of the context if it takes two arguments."""
+        """`task` makes the agent's task from the state, or from the state and the context."""
         self._agent = agent
         self._name = name
         self._make_task = task
@@ -126,14 +129,14 @@ class AgentNode:
         else:
             task, history, is_message = await self._task_from_function(self._make_task, state, ctx), (), False
         agent = self._agent
-        if not _is_ours(agent):
+        if not _is_wesichain_agent(agent):
             result = await agent.run(task, deps=ctx.context)
             return {} if self._output is None else {self._output: getattr(result, "output", result)}
         outcome = await run_in_node(
             agent.runtime,
             ctx,
             partial(agent.outcome, task, history=history),
-            budget=_limited(agent.runtime.budget, ctx),
+            budget=_within_graph_limits(agent.runtime.budget, ctx),
             state_of=lambda _: state,
         )
         update: dict[str, Any] = {} if self._output is None else {self._output: outcome.output}
@@ -143,21 +146,21 @@ class AgentNode:
         return update
 
     async def _task_from_function(self, make: Callable[..., Any], state: Any, ctx: GraphContext) -> Any:
-        """The task that the node was given a function for: a text, or parts."""
-        made = make(state, ctx) if positions_of(make)[0] > 1 else make(state)
-        made = await made if inspect.isawaitable(made) else made
-        if not made:
+        """Return the task that the node's task function makes: a text, or parts."""
+        task = make(state, ctx) if positions_of(make)[0] > 1 else make(state)
+        task = await task if inspect.isawaitable(task) else task
+        if not task:
             raise NodeFailedError(
-                f"node {self._name!r}: its task function returned {made!r}", node=self._name
+                f"node {self._name!r}: its task function returned {task!r}", node=self._name
             )
-        return made
+        return task
 
     def _task(self, state: Any) -> tuple[Any, Sequence[Message], bool]:
-        """The agent's task, the conversation before it, and whether the task is its last message."""
+        """Return the agent's task, the history, and whether the task is the last message of the state."""
         if isinstance(state, str):
             return state, (), False
-        spoken = _value(state, _MESSAGES)
-        messages: list[Message] = [*spoken] if is_items(spoken) else []
+        value = _value(state, _MESSAGES)
+        messages: list[Message] = [*value] if is_items(value) else []
         for key in _TASKS:
             task = _value(state, key)
             if isinstance(task, str) and task:
@@ -171,8 +174,8 @@ class AgentNode:
         )
 
 
-def _limited(budget: Budget, ctx: GraphContext) -> Budget:
-    """The agent's budget, within the steps and the seconds that the graph has left."""
+def _within_graph_limits(budget: Budget, ctx: GraphContext) -> Budget:
+    """Limit the agent's budget to the steps and seconds that the graph has left."""
     seconds = seconds_left(ctx)
     if ctx.remaining_steps is not None:
         budget = replace(budget, steps=max(1, min(budget.steps, ctx.remaining_steps)))
@@ -185,10 +188,10 @@ def _value(state: Any, key: str) -> Any:
     return state.get(key) if is_mapping(state) else getattr(state, key, None)
 
 
-def _is_ours(agent: object) -> TypeGuard[Agent[Any]]:
+def _is_wesichain_agent(agent: object) -> TypeGuard[Agent[Any]]:
     return isinstance(agent, Agent)
 
 
-def is_agent(node: Any) -> TypeGuard[Runs]:
-    """Whether it is an agent, rather than a callable, a graph or an object with `invoke`."""
-    return not callable(node) and not hasattr(node, "invoke") and isinstance(node, Runs)
+def is_agent(node: Any) -> TypeGuard[AgentLike]:
+    """Whether a node is an agent, rather than a callable, a graph or an object with `invoke`."""
+    return not callable(node) and not hasattr(node, "invoke") and isinstance(node, AgentLike)

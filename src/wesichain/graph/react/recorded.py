@@ -1,21 +1,21 @@
-"""Effects with a record: an agent in a node that is run again repeats no model call and no tool call.
+"""Effects with a record: an agent in a node that runs again repeats no model call and no tool call.
 
-A node that is run anew, after its process was killed or an attempt of it failed, takes the replies and
-results of the time before from its task's record, and goes on live where that ends: with what ended the run,
-if something did. An error that the run survived is raised again as it was, so that it takes the same way.
+When a node runs again, because its process was killed or an attempt failed, the agent receives the replies
+and results recorded in its task and continues with real calls where the record ends. An error that ended
+the run is not recorded, so its call is made again. An error that the run recovered from is raised again.
 
-A call whose effect must happen once writes its intent there first: where only that is found, nobody knows
-what came of it, and the model gets that as the result. Its record is the thread's, by the call's idempotency
-key: a branch or a fork that comes to the same call is given what came of it then. A branch may also come to
-another call under that key, since its model is called again: that is one of its own, and its key says so.
-A call that waits for a run inside it has not ended: it is made again, and that run goes on.
+A call with `effect="once"` records its intent before it is made. If only the intent is found, the outcome is
+unknown, and the model receives that as the result. These records belong to the thread, under the call's
+idempotency key: a branch or fork that reaches the same call receives the recorded result. A branch may also
+reach a different call with the same key, because its model is called again; that call gets a key of its own.
+A call that waits for a run inside it has not ended: it is made again, and that run is resumed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from hashlib import sha256
 from typing import Any, TypeVar, cast
 
@@ -54,11 +54,11 @@ class NodeRecording:
 
     @property
     def effects(self) -> Callable[[Effects], Effects] | None:
-        """The function that wraps the effects of a run; None where nothing is recorded."""
+        """The function that wraps the effects of a run; None if nothing is recorded."""
         return None if self.record is None else self.wrap
 
     def wrap(self, live: Effects) -> Effects:
-        """The effects with the record that there is at the time: a run in steps has one for each visit."""
+        """Wrap the effects. They use the record of the current visit: a run in steps has one for each."""
         return RecordedEffects(live, self, "")
 
     def read(self, name: str) -> Any:
@@ -73,7 +73,7 @@ class NodeRecording:
         try:
             await self.record.write(name, data, once=once)
         except CheckpointError as error:
-            self._stop(error, "its thread was written to by somebody else")
+            self._stop(error, "another run has written to its thread")
             raise
 
     def _undamaged(self, name: str, known: Any) -> Any:
@@ -84,25 +84,25 @@ class NodeRecording:
         raise error
 
     def _stop(self, error: CheckpointError, reason: str) -> None:
-        """End the run: whatever its policy makes of an error, this is none of the agent's."""
+        """End the run, whatever its policy decides on errors: the agent did not cause this one."""
         self.failure = error
         self.cancellation.cancel(reason)
 
     def check(self) -> None:
-        """Raise what stopped the run from this side: it is the graph's error, not the agent's."""
+        """Raise the error of the record that stopped the run, if there was one."""
         if self.failure is not None:
             raise self.failure
 
 
 class RecordedEffects(Effects):
-    """The world, with the record of a task before it. `prefix` is the way down to a run inside a call."""
+    """Effects that look in the record of a task first. `prefix` is the path of a run inside a call."""
 
     def __init__(self, live: Effects, recording: NodeRecording, prefix: str) -> None:
         self._live = live
         self._recording = recording
         self._prefix = prefix
         self._times: Counter[str] = Counter()
-        self._failed: dict[str, JsonValue] = {}  # what failed, by its name: it may yet end the run
+        self._failed: dict[str, JsonValue] = {}  # errors by name, which may still end the run
         self._run: Any = None
         self.remembers = True
         self.cancellation = recording.cancellation
@@ -120,46 +120,45 @@ class RecordedEffects(Effects):
         known = self._recording.read(name)
         if known is not None:
             return self._recorded_reply(known, on_text)
-        await self._survive(list(self._failed))
+        await self._record_survived(list(self._failed))
         before = 0 if self._run is None else self._run.emitter.last_seq
         try:
             reply = await self._live.ask(request, step_id=step_id, on_text=on_text)
         except Exception as error:
-            raised = to_plain(RaisedError.of(error))
-            self._failed[name] = {"raised": raised, "spare": self._extra_calls(before)}
+            self._failed[name] = {"raised": _raised(error), "spare": self._extra_calls(before)}
             raise
         if not isinstance(cast("object", reply), LlmResponse):
-            return reply  # the loop will say what it thinks of it
+            return reply  # the loop rejects it
         await self._recording.write(name, {"reply": to_plain(reply), "spare": self._extra_calls(before)})
         return reply
 
     def _recorded_reply(self, known: Any, on_text: Callable[[str], None] | None) -> LlmResponse:
-        """A reply, or what was raised instead, with the model calls that a middleware made beside it."""
+        """Return a recorded reply or raise the recorded error, and emit the extra calls of middleware."""
         spare: list[Event] = [from_plain(cast("Any", Event), one) for one in known.get("spare", ())]
         if self._run is not None:
             reemit_extra_calls(self._run, spare)
         if "raised" in known:
             raise from_plain(RaisedError, known["raised"]).revived()
-        reply: LlmResponse = from_plain(LlmResponse, known.get("reply", known))  # once it was all there was
+        reply: LlmResponse = from_plain(LlmResponse, known.get("reply", known))  # or the old format
         if on_text is not None and reply.content:
             on_text(reply.content)
         return reply
 
     def _extra_calls(self, before: int) -> list[Any]:
-        """The model calls that a middleware has made beside the one of this step: they are paid for too."""
+        """Return the model calls that middleware has made in this step: they are charged as well."""
         return (
             [] if self._run is None else [to_plain(event) for event in extra_call_events(self._run, before)]
         )
 
-    async def _survive(self, names: list[str]) -> None:
-        """Record what failed and did not end the run: the loop goes on, and must take the same way again."""
+    async def _record_survived(self, names: list[str]) -> None:
+        """Record errors that did not end the run, so that it takes the same steps when it is repeated."""
         for name in names:
             await self._recording.write(name, self._failed.pop(name))
 
     @override
     async def call(self, prepared: PreparedCall, caller: Caller) -> ToolResult:
         tool, call = prepared.tool, prepared.call
-        if tool.is_agent and tool.effect != "once":  # what it does inside has records of its own
+        if tool.is_agent and tool.effect != "once":  # its calls have records of their own
             return await self._live.call(prepared, caller)
         ctx = caller.context(call)
         place = f"{self._prefix}call {ctx.step_id} {call.id}"
@@ -174,15 +173,15 @@ class RecordedEffects(Effects):
         caller = FixedCaller(ctx)
         if tool.is_agent:
             return await self._run_agent(prepared, caller, name, once)
-        await self._survive([failed for failed in self._failed if failed.startswith(f"{place} ")])
+        await self._record_survived([failed for failed in self._failed if failed.startswith(f"{place} ")])
         if once is not None:
             await self._recording.write(name, _marked(_INTENT, call), once=once)
         result = await self._live.call(prepared, caller)
         if ctx.link is not None and ctx.link.waits(result.error):
-            if once is not None:  # in place of its intent
+            if once is not None:  # replaces its intent
                 await self._recording.write(name, _marked(_WAITING, call), once=once)
         elif result.error is not None and once is None:
-            self._failed[name] = {"raised": to_plain(RaisedError.of(result.error)), "ms": result.duration_ms}
+            self._failed[name] = {"raised": _raised(result.error), "ms": result.duration_ms}
         elif (done := _kept(result)) is not None:
             await self._recording.write(name, done if once is None else _marked(done, call), once=once)
         return result
@@ -190,8 +189,8 @@ class RecordedEffects(Effects):
     async def _run_agent(
         self, prepared: PreparedCall, caller: Caller, name: str, once: str | None
     ) -> ToolResult:
-        """Run an agent that is a tool. What it does inside has records of its own: it has no intent, and goes
-        on where it was; what came of it is kept for branches.
+        """Run an agent that is a tool. Its calls have records of their own, so it is resumed and needs no
+        intent; its result is recorded for branches.
         """
         result = await self._live.call(prepared, caller)
         if result.error is None and (done := _kept(result)) is not None:
@@ -199,16 +198,16 @@ class RecordedEffects(Effects):
         return result
 
     def _once(self, key: str, call: ToolCall) -> tuple[str, Any]:
-        """The id under which a call that is made once is kept, and what is."""
+        """Return the id of the record of a call with `effect="once"`, and the record."""
         found = self._recording.read_once(key)
         if not is_dict(found) or found.get("mark") == _mark(call):
             return key, found
-        other = f"{key}~{_mark(call)}"  # the key was of another call, on another branch
+        other = f"{key}~{_mark(call)}"  # another branch used the key for a different call
         return other, self._recording.read_once(other)
 
     @override
     async def remember(self, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
-        """What `make` gave when the node was here before, or gives now. Checks and tools are made anew."""
+        """Return the recorded result of `make`, or call it. Checks and offers of tools are made again."""
         if entry.verb not in ("instruct", "advise", "approve"):
             return await make()
         name = f"{self._prefix}{entry.verb} {entry.step_id} {entry.call_id}".rstrip()
@@ -229,7 +228,7 @@ class RecordedEffects(Effects):
 
 
 def _mark(call: ToolCall) -> str:
-    """Tells calls apart that have one key."""
+    """Distinguish calls that have the same key."""
     return sha256(f"{call.name} {dump_json(call.args)}".encode()).hexdigest()[:16]
 
 
@@ -241,9 +240,14 @@ def _is_waiting(known: Any) -> bool:
     return is_dict(known) and known.get("did") == _WAITING
 
 
+def _raised(error: BaseException) -> JsonValue:
+    """An error as data, with its empty fields too: version 0.2.0 requires all five."""
+    return asdict(RaisedError.of(error))
+
+
 def _kept(result: ToolResult) -> JsonValue:
-    """A result as it is recorded; None for one that is not. A failure of a call that must not be made again
-    is its result from then on.
+    """Return a result as data; None if it cannot be recorded. The error of a call that must not be repeated
+    is recorded as its result.
     """
     done: dict[str, JsonValue] = {"ms": result.duration_ms, "finish": result.finish}
     if result.error is not None:
@@ -252,11 +256,11 @@ def _kept(result: ToolResult) -> JsonValue:
         parts = {"parts": to_plain(list(result.parts))} if result.parts else {}
         return {"value": to_plain(result.value), **done, **parts}
     except CodecError:
-        return None  # a value that is no data: the loop will say so
+        return None  # the loop rejects a value that is not data
 
 
 def _result(known: Any, call: ToolCall) -> ToolResult:
-    """The recorded result of a call, as it was."""
+    """Rebuild the recorded result of a call."""
     done = known["did"] if is_dict(known) and "mark" in known else known
     if done == _INTENT:
         return ToolResult(call.id, call.name, f"Error: {unknown_outcome(call.name)}.")

@@ -1,1 +1,1 @@
-"""States: their types, how writes are folded into them, and who owns what."""
+"""States: their types, how writes are folded into them, and who may change a value."""

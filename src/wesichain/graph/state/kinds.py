@@ -1,4 +1,4 @@
-"""Tests of the kind of a value or a class, for a type checker not to ask what is inside."""
+"""Tests of the kind of a value or a class, as type guards."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def is_items(value: object) -> TypeGuard[Sequence[Any]]:
 
 
 def is_some(value: object) -> TypeGuard[Set[Any]]:
-    """A set of either kind."""
+    """Whether a value is a set or frozenset."""
     return isinstance(value, Set)
 
 
 def kind_of(value: object) -> Any:
-    """The class of a value."""
+    """Return the class of a value."""
     return type(value)
 
 
 def is_model(kind: object) -> bool:
-    """Whether it is a pydantic model, known without importing pydantic."""
+    """Whether it is a pydantic model class; does not import pydantic."""
     return isinstance(kind, type) and hasattr(kind, "model_fields") and hasattr(kind, "model_validate")
 
 
@@ -57,19 +57,19 @@ def is_dataclass_type(kind: object) -> bool:
 
 
 def fields_of(kind: Any) -> tuple[Field[Any], ...]:
-    """The fields of a dataclass, or of an instance of one."""
+    """Return the fields of a dataclass or of an instance."""
     return fields(kind)
 
 
 def build_dataclass(kind: Any, values: Mapping[str, Any]) -> Any:
-    """An instance of a dataclass with these values, those among them that its `__init__` does not take."""
-    late = _late_fields(kind) & values.keys()
-    made = kind(**{name: item for name, item in values.items() if name not in late})
+    """Build an instance of a dataclass, including values of fields with `init=False`."""
+    late = _fields_without_init(kind) & values.keys()
+    instance = kind(**{name: item for name, item in values.items() if name not in late})
     for name in late:
-        object.__setattr__(made, name, values[name])
-    return made
+        object.__setattr__(instance, name, values[name])
+    return instance
 
 
 @cache
-def _late_fields(kind: Any) -> frozenset[str]:
+def _fields_without_init(kind: Any) -> frozenset[str]:
     return frozenset(field.name for field in fields(kind) if not field.init)

@@ -1,8 +1,8 @@
-"""Owned values: a run's state is its own, so that no node can change it but by what it returns.
+"""Owned values: a run owns its state, so that a node can change it only by returning an update.
 
-A value is copied when it is written, and again when it is lent to a node; what cannot be changed
-(text, numbers, frozen dataclasses) is shared. Copies go through lists, dicts, sets, tuples, dataclasses
-and pydantic models. Any other object is not data: it stays whose it is.
+A value is copied when it is written, and again when a node reads it. Immutable values (text, numbers, frozen
+dataclasses) are shared. Copies are deep for lists, dicts, sets, tuples, dataclasses and pydantic models. Any
+other object is shared as it is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Copier: TypeAlias = Callable[[Any], Any]
 
 
 class AppendOnlyList:
-    """A list that grows at its end. Growing it costs what is added; the shorter one stays as it was."""
+    """A list that is extended without changing shorter versions of it; costs as much as the new items."""
 
     __slots__ = ("_is_flat", "_items", "_length", "_marks")
 
@@ -29,17 +29,17 @@ class AppendOnlyList:
         self._items: list[Any] = list(items)
         self._length = len(self._items)
         self._marks: dict[str, tuple[int, int]] = {}
-        self._is_flat = _all_shared(self._items)  # known, since to look at all items takes longer than a copy
+        self._is_flat = _all_shared(self._items)  # stored, since checking all items takes longer than a copy
 
     def __len__(self) -> int:
         return self._length
 
     def extend(self, items: Sequence[Any]) -> AppendOnlyList:
         longer = AppendOnlyList.__new__(AppendOnlyList)
-        # Another list may have grown from the same moment: then the histories part, with one copy.
-        is_one = len(self._items) == self._length
-        longer._items = self._items if is_one else self.items()
-        longer._marks = self._marks if is_one else {}
+        # Another list may already extend this one: then the items are copied.
+        is_longest = len(self._items) == self._length
+        longer._items = self._items if is_longest else self.items()
+        longer._marks = self._marks if is_longest else {}
         longer._items.extend(items)
         longer._length = len(longer._items)
         longer._is_flat = self._is_flat and _all_shared(items)
@@ -49,25 +49,25 @@ class AppendOnlyList:
         return self._items[start : self._length]
 
     def clones(self) -> list[Any]:
-        """The items as a list of its own, each a copy where it could be changed."""
+        """Return the items as a new list, with copies of mutable items."""
         return self.items() if self._is_flat else [clone(item) for item in self.items()]
 
     def folded(self, fold: Callable[[int, Sequence[Any]], int], start: int) -> int:
-        """A number folded from the items, from the left. Those that it grew from are not folded again."""
+        """Fold the items from the left into a number. Items that were folded before are not folded again."""
         count, mark = self._marks.get("last", (0, start))
-        if count > self._length:  # a longer one was asked for before
+        if count > self._length:  # a longer list was folded before
             count, mark = 0, start
         mark = fold(mark, self.items(count))
         self._marks["last"] = self._length, mark
         return mark
 
     def shared(self) -> list[Any]:
-        """The list behind, to be read only; without a copy where it has not grown on."""
+        """Return the items as a list that must not be changed, without a copy if this is the longest list."""
         return self._items if len(self._items) == self._length else self.items()
 
 
 def plain_list(value: Any) -> Any:
-    """The list behind one that grows, to be read only; any other value as it is."""
+    """Return an `AppendOnlyList` as a list that must not be changed; other values as they are."""
     return value.shared() if isinstance(value, AppendOnlyList) else value
 
 
@@ -94,7 +94,7 @@ def _all_shared(items: Iterable[Any]) -> bool:
 
 @cache
 def _copier(kind: type[Any]) -> Copier | None:
-    """How a value of this class is copied; None for what is shared."""
+    """Return the function that copies values of this class; None if they are shared."""
     if kind in _COPIERS:
         return _COPIERS[kind]
     for known in (list, dict, set, deque, bytearray):
@@ -126,27 +126,27 @@ def _copy_tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _copy_special(value: Any) -> Any:
-    """A container that is not a plain one (a defaultdict, a deque): its own copy, with copied items."""
+    """Copy an instance of a container subclass (a defaultdict, a deque) and its items."""
     if isinstance(value, StateView):
         return {key: clone(item) for key, item in value.items()}
-    mine = copy.copy(value)
+    copied = copy.copy(value)
     if is_dict(value):
         for key, item in value.items():
-            mine[key] = clone(item)
+            copied[key] = clone(item)
     elif not isinstance(value, set | bytearray):
         for index, item in enumerate(value):
-            mine[index] = clone(item)
-    return mine
+            copied[index] = clone(item)
+    return copied
 
 
 def _copy_dataclass(value: Any) -> Any:
-    mine = copy.copy(value)
+    copied = copy.copy(value)
     for field in fields_of(value):
         item = getattr(value, field.name, None)
-        mine_too = clone(item)
-        if mine_too is not item:
-            setattr(mine, field.name, mine_too)
-    return mine
+        copied_item = clone(item)
+        if copied_item is not item:
+            setattr(copied, field.name, copied_item)
+    return copied
 
 
 def _copy_model(value: Any) -> Any:
@@ -167,28 +167,28 @@ _COPIERS: Mapping[type, Copier | None] = {
 }
 
 
-# --- lending ---------------------------------------------------------------------------------------
+# --- views -----------------------------------------------------------------------------------------
 
 
 class StateView(dict[str, Any]):
-    """A node's own state: what could be changed in place is copied when it is first read.
+    """The state as a node sees it: mutable values are copied when they are first read.
 
-    So the cost of a super-step is that of what its nodes read and write, not of the whole state.
+    The cost of a super-step thus depends on the keys that its nodes use, not on the size of the state.
     """
 
     __slots__ = ("_unread",)
 
     def __init__(self, values: Mapping[str, Any], unread: dict[str, Any]) -> None:
-        """`unread`: the values that are copied when they are read."""
+        """`unread`: the values to copy when they are read."""
         super().__init__(values)
-        # Readers in C look past the methods below: they find a list, if a shared one.
+        # C code bypasses the methods below: it gets a list, though a shared one.
         for key, value in unread.items():
             if type(value) is AppendOnlyList:
                 super().__setitem__(key, value.shared())
         self._unread = unread
 
-    def lent(self, key: str) -> Any:
-        """The copy that was made of this key's value, or None if nobody read it."""
+    def copy_of(self, key: str) -> Any:
+        """Return the copy of this key's value, or None if it was not read."""
         return None if key in self._unread else super().get(key)
 
     def _read_all(self) -> None:
@@ -216,7 +216,7 @@ class StateView(dict[str, Any]):
         return self[key] if key in self else default  # noqa: SIM401  # this is get
 
     @override
-    def __iter__(self) -> Any:  # its presence sends dict(view) and {**view} through __getitem__
+    def __iter__(self) -> Any:  # with it, dict(view) and {**view} use __getitem__
         return super().__iter__()
 
     @override
@@ -232,7 +232,7 @@ def _reads_all(name: str) -> Any:
     plain = getattr(dict, name)
 
     def method(self: StateView, *args: Any, **kwargs: Any) -> Any:
-        self._read_all()  # pyright: ignore[reportPrivateUsage]  # a method of the class, made by a loop
+        self._read_all()  # pyright: ignore[reportPrivateUsage]  # becomes a method of the class below
         return plain(self, *args, **kwargs)
 
     method.__name__ = name

@@ -1,4 +1,4 @@
-"""Reducers: how a write is folded into the value that a key has."""
+"""Reducers: how a write is folded into the value of a key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Zero: TypeAlias = Callable[[], Any]
 
 
 class Unset:
-    """A key without a value: nothing was written yet, and its type has no zero."""
+    """The value of a key that has not been written and has no initial value."""
 
     __slots__ = ()
 
@@ -25,9 +25,9 @@ UNSET: Final = Unset()
 
 
 class Reducer(Value):
-    """A named fold. `fold(old, new)` is pure: it returns the folded value and changes neither.
+    """A named fold. `fold(old, new)` returns the folded value and changes neither argument.
 
-    `zero` makes the value that the first write is folded into; without one the first write is the value.
+    `zero` makes the value into which the first write is folded; without it, the first write is the value.
     """
 
     name: str
@@ -36,18 +36,18 @@ class Reducer(Value):
 
 
 class Overwrite(Value, Generic[T]):
-    """As an annotation, the default: a key keeps one value. As a value, it passes the reducer by:
+    """As an annotation, the default: the last write replaces the value. As a value, it bypasses the reducer:
 
-    `return {"messages": Overwrite([])}` sets the key, whatever its reducer and its siblings' writes.
+    `return {"messages": Overwrite([])}` sets the key, whatever its reducer and the writes of other nodes.
     """
 
     value: T
 
 
 class ReplacedValue(Overwrite[T]):
-    """A key's value in a whole state that a node returned, where no write says what became of it.
+    """The value of a key in a whole state that a node returned, if no write leads to it.
 
-    It sets the key, and cannot stand beside what others wrote in the same super-step.
+    It sets the key, and conflicts with writes of other nodes in the same super-step.
     """
 
 
@@ -70,38 +70,38 @@ def _add(old: Any, new: Any) -> Any:
 
 
 Append: Final = Reducer("Append", _append, AppendOnlyList)
-"""A list extends the list; anything else becomes its next item."""
+"""A list extends the list; any other value is appended."""
 
 SetUnion: Final = Reducer("SetUnion", _union, set)
-"""The items of a set or list join the set; anything else is one item."""
+"""The items of a set or list are added to the set; any other value is added as one item."""
 
 Merge: Final = Reducer("Merge", _merge, dict)
-"""A mapping's entries replace those of the same name."""
+"""The entries of a mapping are merged into the dict, as `old | new`."""
 
 Add: Final = Reducer("Add", _add)
-"""`old + new`: numbers add up, texts and lists join."""
+"""`old + new`: the sum of numbers, the concatenation of texts and lists."""
 
 
 class Marker(Value):
-    """A remark on a key, beside its reducer: `Annotated[list[str], Append, PerStep]`."""
+    """An annotation of a key, in addition to its reducer: `Annotated[list[str], Append, PerStep]`."""
 
     name: str
 
 
 Untracked: Final = Marker("Untracked")
-"""The value lives as long as the run and is never written to a checkpoint."""
+"""The value is kept for the run only and never written to a checkpoint."""
 
 PerStep: Final = Marker("PerStep")
-"""The value is there for the super-step after it was written, and gone after that."""
+"""The value is visible in the super-step after the write only."""
 
 
 def as_items(value: Any) -> Sequence[Any]:
-    """The items that an Append write adds: those of a sequence, or the value itself."""
+    """Return the items that a write to an `Append` key adds: those of a sequence, or the value itself."""
     return value if is_items(value) else (value,)
 
 
 def zero_of(type_: object) -> Zero | None:
-    """The empty value of a built-in type, for a reducer that says nothing of its own."""
+    """Return the constructor of a built-in type, as the `zero` of reducers without one."""
     return cast("Zero", type_) if type_ in _WITH_ZERO else None
 
 

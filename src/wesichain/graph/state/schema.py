@@ -1,4 +1,4 @@
-"""Schemas: what a state type says about its keys, and how its values are read and written."""
+"""Schemas: the keys of a state type, and how its values are read and written."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from .kinds import build_dataclass, fields_of, is_dataclass_type, is_mapping, is
 from .owned import AppendOnlyList, StateView, clone, is_copied, plain_list
 from .reducers import UNSET, Append, Marker, Overwrite, PerStep, Reducer, Untracked, Zero, as_items, zero_of
 
-HIDDEN = "__inner__:"  # how the names of hidden keys begin
+HIDDEN = "__inner__:"  # the prefix of hidden keys
 
 
 class Form(Enum):
-    """The form in which a node sees the state."""
+    """The form of the state that nodes receive."""
 
     MAPPING = "mapping"
     DATACLASS = "dataclass"
@@ -38,7 +38,7 @@ class Form(Enum):
 
 
 class Key(Value):
-    """One key of a state: its type, how writes are folded, and where it starts."""
+    """A key of a state: its type, its reducer and its initial value."""
 
     name: str
     type: Any = Any
@@ -46,22 +46,22 @@ class Key(Value):
     start: Zero | None = None
     tracked: bool = True
     per_step: bool = False
-    kept: Any = None  # the definition of a graph that keeps its own keys here, hidden ones included
+    kept: Any = None  # the definition of an inner graph whose state is the value of this hidden key
 
 
 StateValues: TypeAlias = Mapping[str, Any]
-"""The values of a state, owned by the run: a super-step makes new ones."""
+"""The values of a state, owned by the run; each super-step makes a new mapping."""
 
 
 def copies(values: StateValues) -> dict[str, Any]:
-    """All values, each a copy where it could be changed."""
+    """Copy all mutable values."""
     return {name: clone(value) for name, value in values.items()}
 
 
 class Schema:
-    """How one state type is used by the engine. Made once a graph, by `schema_of`.
+    """A state type as the engine uses it, made by `schema_of`.
 
-    `hidden` keys belong to the graph, not to the type: nodes do not see them.
+    `hidden` keys belong to the graph, not to the type; nodes do not see them.
     """
 
     __slots__ = ("form", "hidden", "is_open", "keys", "per_step", "type")
@@ -78,11 +78,11 @@ class Schema:
         self.form = form
         self.keys: Mapping[str, Key] = keys or {}
         self.hidden: Mapping[str, Key] = hidden or {}
-        self.is_open = keys is None  # any key may be written: a plain dict declares none
+        self.is_open = keys is None  # a plain dict: any key may be written
         self.per_step = tuple(name for name, key in self.keys.items() if key.per_step)
 
     def key(self, name: Any) -> Key | None:
-        """The key of that name, or None where the type has none."""
+        """Return the key with this name; None if the type has none."""
         found = self.keys.get(name) or self.hidden.get(name)
         if found is None and self.is_open and isinstance(name, str):
             return Key(name)
@@ -93,7 +93,7 @@ class Schema:
         return Schema(self.type, form=self.form, keys=keys, hidden={**self.hidden, key.name: key})
 
     def part(self, names: Iterable[str] | None) -> Schema:
-        """A plain mapping of some of the keys; None is all of them. Hidden ones are shown."""
+        """Return the schema of a dict with some of the keys, or all of them; includes hidden keys."""
         if names is None:
             return Schema(
                 dict, form=Form.MAPPING, keys=None if self.is_open else {**self.keys, **self.hidden}
@@ -102,7 +102,7 @@ class Schema:
         return Schema(dict, form=Form.MAPPING, keys=found)
 
     def start(self) -> dict[str, Any]:
-        """The values before anything is written."""
+        """Return the initial values."""
         data: dict[str, Any] = {}
         for key in self.keys.values():
             if key.start is not None:
@@ -110,7 +110,7 @@ class Schema:
         return data
 
     def values(self, data: Mapping[str, Any]) -> StateValues:
-        """The values of a state that was kept, hidden ones too; keys that it has not are as they begin."""
+        """Return values from the kept state of an inner graph; missing keys get their initial values."""
         values = self.start()
         for name, item in data.items():
             if (key := self.key(name)) is not None:
@@ -118,7 +118,7 @@ class Schema:
         return values
 
     def view(self, values: StateValues) -> Any:
-        """The state that a node is handed: its own to change."""
+        """Return the state for a node, which may change it."""
         if self.form is not Form.MAPPING:
             return self.build(copies(values))
         values = self._visible(values)
@@ -133,7 +133,7 @@ class Schema:
         return {name: item for name, item in values.items() if name not in unseen}
 
     def build(self, data: Mapping[str, Any]) -> Any:
-        """A state of the schema's type from values that are the caller's."""
+        """Build a state of the schema's type, without copying the values."""
         if self.form is Form.MAPPING:
             return {
                 name: item
@@ -146,7 +146,7 @@ class Schema:
         return build_dataclass(self.type, mine)
 
     def contents(self, state: Any) -> Mapping[str, Any]:
-        """The values of a state of this type, by key; to be looked at."""
+        """Return the values of a state of this type by key, without copying them."""
         if is_mapping(state):
             return state
         return {name: getattr(state, name) for name in self.keys if hasattr(state, name)}
@@ -156,7 +156,7 @@ class Schema:
         return self.form is not Form.MAPPING and isinstance(value, self.type)
 
     def checked(self, data: Mapping[str, Any], key: str, value: Any) -> Any:
-        """The value as the type has it: a pydantic field is validated, and may be converted."""
+        """Validate a value of a pydantic model, which may convert it; other values are returned unchanged."""
         if self.form is not Form.PYDANTIC or key in self.hidden:
             return value
         model = cast("Any", self.type)
@@ -167,19 +167,19 @@ class Schema:
         return getattr(probe, key)
 
     def validated(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """The input of a run, as the type has it; raises what the type raises."""
+        """Validate the input of a run if the type is a pydantic model; raises its ValidationError."""
         if self.form is not Form.PYDANTIC:
             return dict(data)
         model = cast("Any", self.type).model_validate(dict(data))
         return {name: getattr(model, name) for name in self.keys if name in data}
 
     def missing(self, values: StateValues) -> list[str]:
-        """The keys that a state of this type cannot be without, and that have no value."""
+        """Return the required keys that have no value."""
         return [] if self.form is Form.MAPPING else [name for name in self.keys if name not in values]
 
 
 def put(data: dict[str, Any], key: Key, value: Any) -> None:
-    """Set a value that nobody else holds."""
+    """Set a value, without copying it."""
     if key.reducer is Append and type(value) is not AppendOnlyList:
         value = AppendOnlyList(as_items(value))
     data[key.name] = value
@@ -189,7 +189,7 @@ def put(data: dict[str, Any], key: Key, value: Any) -> None:
 
 
 def schema_of(type_: Any) -> Schema:
-    """The schema of dict, a TypedDict, a dataclass or a pydantic model."""
+    """Return the schema of dict, a TypedDict, a dataclass or a pydantic model."""
     if type_ is dict or get_origin(type_) is dict:
         return Schema(dict, form=Form.MAPPING, keys=None)
     if is_typed_dict(type_):
@@ -234,7 +234,7 @@ def _hints(type_: type) -> dict[str, Any]:
 
 
 def _names_around(type_: type) -> dict[str, Any]:
-    """The local names of the functions of its module that are running: a class in one may refer to them."""
+    """Return the local names of the running functions of its module, which a local class may refer to."""
     found: dict[str, Any] = {}
     frame = inspect.currentframe()
     while frame is not None:
@@ -248,22 +248,22 @@ def _key(name: str, hint: Any, default: Zero | None, owner: type) -> Key:
     while get_origin(hint) in (Required, NotRequired):
         (hint,) = get_args(hint)
     reducer: Reducer | None = None
-    remarks: list[Marker] = []
+    markers: list[Marker] = []
     if get_origin(hint) is Annotated:
         hint, *extras = get_args(hint)
         for extra in extras:
             if isinstance(extra, Marker):
-                remarks.append(extra)
+                markers.append(extra)
             elif (found := _as_reducer(extra)) is not None:
                 if reducer is not None:
                     raise GraphDefinitionError(
-                        f"state {owner.__name__}: the key {name!r} has two reducers; keep one"
+                        f"state {owner.__name__}: the key {name!r} has two reducers; use one"
                     )
                 reducer = found
             elif inspect.isfunction(extra):
                 raise GraphDefinitionError(
-                    f"state {owner.__name__}: the key {name!r} has {extra.__name__} for a reducer, which "
-                    f"does not take two arguments; it is called with the old value and the new one"
+                    f"state {owner.__name__}: the reducer {extra.__name__} of the key {name!r} does not take "
+                    f"two arguments; it is called with the old value and the new one"
                 )
     zero = None
     if reducer is not None:
@@ -273,8 +273,8 @@ def _key(name: str, hint: Any, default: Zero | None, owner: type) -> Key:
         hint,
         reducer if reducer is not _PLAIN else None,
         default if default is not None else zero,
-        tracked=Untracked not in remarks,
-        per_step=PerStep in remarks,
+        tracked=Untracked not in markers,
+        per_step=PerStep in markers,
     )
 
 
@@ -282,7 +282,7 @@ _PLAIN = Reducer("Overwrite", lambda _, new: new)
 
 
 def _as_reducer(extra: Any) -> Reducer | None:
-    """The reducer that an annotation's extra names; pydantic's and others' extras are not ours."""
+    """Return the reducer in the metadata of an annotation; None for the metadata of other libraries."""
     if isinstance(extra, Reducer):
         return extra
     if extra is Overwrite:
@@ -297,7 +297,7 @@ def _takes_two(call: Callable[..., Any]) -> bool:
         inspect.signature(call).bind(UNSET, UNSET)
     except TypeError:
         return False
-    except ValueError:  # a builtin that does not say, such as max
+    except ValueError:  # a builtin without a signature, such as max
         return True
     return True
 

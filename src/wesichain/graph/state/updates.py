@@ -1,4 +1,4 @@
-"""Updates: what a node returns, read into writes."""
+"""Updates: reads the value that a node returns into writes."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from .schema import Key, Schema, StateValues
 
 
 class Send(Value):
-    """Run a node in the next super-step on a payload of its own, rather than on the shared state."""
+    """Runs a node in the next super-step on its own payload instead of the shared state."""
 
     node: str
     payload: Any
 
 
 class StateUpdate(Value):
-    """An update together with where to go next.
+    """An update of the state, with the nodes to run next.
 
-    `values` is a partial mapping or a whole state. `goto` names nodes (or holds `Send`s) that run
-    next, beside those that the edges lead to. `up` addresses a graph further out: 1 is the graph
-    that this one is a node of; the inner run ends there. `whole`: the values are not an update but the
-    state as it is now, as far as they go; only what is different counts, and what the state has a key for.
+    `values` is a partial mapping or a whole state. `goto` has names of nodes, or `Send`s, that run next in
+    addition to those of the edges. `up=1` applies the update to the outer graph, of which this graph is a
+    node, and ends the inner run; `up=2` goes one graph further out. With `whole`, the values are part of the
+    new state rather than writes: only differences are written, and keys that the state lacks are ignored.
     """
 
     values: Any = None
@@ -40,7 +40,7 @@ Write: TypeAlias = tuple[str, Any]
 
 
 class NodeResult(Value):
-    """The result of a node: writes in order, each value the run's own, and where to go."""
+    """The result of a node: its writes in order, with copied values, and its targets."""
 
     writes: tuple[Write, ...] = ()
     goto: tuple[str | Send, ...] = ()
@@ -50,7 +50,7 @@ NOTHING = NodeResult()
 
 
 class NotAnUpdateError(ValueError):
-    """A node returned something that cannot be read as an update."""
+    """A node returned a value that is not an update."""
 
 
 def is_overwrite(value: object) -> TypeGuard[Overwrite[Any]]:
@@ -61,9 +61,9 @@ def is_overwrite(value: object) -> TypeGuard[Overwrite[Any]]:
 def read_result(
     schema: Schema, returned: Any, *, view: Any, values: StateValues, before: Mapping[str, Any] | None = None
 ) -> NodeResult:
-    """Read what a node returned. `view` is the state that it was lent, made of `values`, or None.
+    """Read the value that a node returned. `view` is the state that it received, made from `values`, or None.
 
-    `before`: what a whole state is compared with, where that is not `values` but the payload of a Send.
+    `before`: the values to compare a whole state with, if they are not `values` but the payload of a Send.
     """
     if returned is None:
         return NOTHING
@@ -85,7 +85,7 @@ def read_result(
         writes = [write for one in many for write in one.writes]
         return NodeResult(tuple(writes), tuple(target for one in many for target in one.goto))
     if isinstance(returned, Send):
-        raise NotAnUpdateError("it returned a Send, which is where to go: return StateUpdate(goto=Send(...))")
+        raise NotAnUpdateError("it returned a Send, which is a target: return StateUpdate(goto=Send(...))")
     raise NotAnUpdateError(
         f"it returned {type(returned).__name__}, which is not an update; return a mapping of keys, "
         f"a StateUpdate, a whole state, or None"
@@ -107,13 +107,12 @@ def known_key(schema: Schema, name: Any) -> Key:
 
 
 def _writes(schema: Schema, update: Mapping[Any, Any], view: Any, values: StateValues) -> list[Write]:
-    lent = view if isinstance(view, StateView) else None
+    state_view = view if isinstance(view, StateView) else None
     writes: list[Write] = []
     for name, value in update.items():
         key = known_key(schema, name)
-        if lent is not None and value is lent.lent(name) and is_copied(values.get(name)):
-            # A container that the node was lent and hands back is not an update of itself:
-            # only what was changed in it is.
+        if state_view is not None and value is state_view.copy_of(name) and is_copied(values.get(name)):
+            # The node returned a container that it read from the state: only its changes are the update.
             writes += difference(key, values[name], value)
         else:
             writes.append((name, _owned(schema, key, value, values)))
@@ -121,21 +120,21 @@ def _writes(schema: Schema, update: Mapping[Any, Any], view: Any, values: StateV
 
 
 def _owned(schema: Schema, key: Key, value: Any, values: StateValues) -> Any:
-    """The value checked, and copied: the node may keep its own."""
+    """Validate and copy a value."""
     try:
         if is_overwrite(value):
             return type(value)(clone(schema.checked(values, key.name, value.value)))
         if key.reducer is None or key.reducer is Append:
             value = schema.checked(values, key.name, value)
-        return clone(value)  # other reducers may take writes of another type than their value
+        return clone(value)  # other reducers may accept writes of a type other than their value
     except RecursionError:
-        raise NotAnUpdateError(f"what it wrote to the key {key.name!r} nests too deeply") from None
+        raise NotAnUpdateError(f"its value for the key {key.name!r} is nested too deeply") from None
     except Exception as error:
         raise NotAnUpdateError(f"it wrote a wrong value to the key {key.name!r}: {error}") from error
 
 
 def _differences(schema: Schema, state: Any, values: StateValues, before: Mapping[str, Any]) -> list[Write]:
-    """The differences of a whole state from the one before, as writes."""
+    """Return the differences between a whole state and the previous one as writes."""
     writes: list[Write] = []
     for name, value in schema.contents(state).items():
         key = known_key(schema, name)
@@ -148,15 +147,16 @@ def _differences(schema: Schema, state: Any, values: StateValues, before: Mappin
 
 
 def difference(key: Key, old: Any, new: Any) -> list[Write]:
-    """The write that makes the new value of the old one: folded alone, it gives just that, and beside others
-    it takes nothing away from them. Nothing, where they are the same; `ReplacedValue`, where there is none.
+    """Return the write that turns the old value into the new one, and can be folded together with others.
+
+    Returns no write if the values are equal, and a `ReplacedValue` if the reducer has no such write.
     """
     old = plain_list(old)
     if same(old, new):
         return []
     if key.reducer is None:
         return [(key.name, clone(new))]
-    if key.per_step:  # each super-step folds it from its beginning
+    if key.per_step:  # each super-step folds writes into the initial value
         old = plain_list(key.start()) if key.start is not None else None
     for part in (_added(old, new), new):
         if _folds_to(key.reducer, old, part, new):
@@ -165,7 +165,7 @@ def difference(key: Key, old: Any, new: Any) -> list[Write]:
 
 
 def _added(old: Any, new: Any) -> Any:
-    """The part of a value that was added to the old one; UNSET where nothing is known of its type."""
+    """Return the part of a value that was added to the old one; UNSET if its type is not supported."""
     try:
         if is_dict(new):
             return {name: item for name, item in new.items() if name not in old or not same(old[name], item)}
@@ -181,5 +181,5 @@ def _folds_to(reducer: Reducer, old: Any, part: Any, new: Any) -> bool:
         if isinstance(folded, float) and isinstance(new, float | int):
             return isclose(folded, new, rel_tol=1e-12)
         return same(plain_list(folded), new) or bool(folded == new)
-    except Exception:  # noqa: BLE001  # a reducer that does not take it: it was not written so
+    except Exception:  # noqa: BLE001  # the reducer does not accept it as a write
         return False

@@ -1,1 +1,1 @@
-"""Watching a run: observers, the event log, streams and drawings."""
+"""Observers, the event log and streams of a run."""

@@ -1,4 +1,4 @@
-"""Observers: a person's or a program's view of a run, node by node. None can hurt it."""
+"""Observers: callbacks for the nodes, tool calls and checkpoints of a run. They cannot make a run fail."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ _WIDTH = 500  # characters of a line
 
 
 class Observer:
-    """Override the methods of the events that you want. They may be async; one that raises is logged once."""
+    """Base class of observers. Override any methods; they may be async. An exception is logged once."""
 
     def on_node_start(self, node: str, input: Any) -> Awaitable[None] | None:
-        """A node is about to run on this state."""
+        """Called before a node runs on this state."""
 
     def on_node_end(self, node: str, output: Any, duration_ms: float) -> Awaitable[None] | None:
-        """A node returned this."""
+        """Called when a node has returned."""
 
     def on_error(self, node: str, error: BaseException) -> Awaitable[None] | None:
-        """A node failed, for good."""
+        """Called when a node has failed, after its last retry."""
 
     def on_tool_call(self, node: str, tool: str, args: Any) -> Awaitable[None] | None:
-        """An agent in this node calls a tool."""
+        """Called when an agent in this node calls a tool."""
 
     def on_tool_result(self, node: str, tool: str, result: Any) -> Awaitable[None] | None:
-        """The tool gave this; an error's text, where it failed."""
+        """Called with the result of a tool, or the text of its error."""
 
     def on_checkpoint_saved(self, node: str) -> Awaitable[None] | None:
-        """The super-step of this node is stored."""
+        """Called when the super-step of this node has been stored."""
 
 
 class CollectingObserver(Observer):
-    """Keeps what happened as short texts: `start:add`, `end:add`, `error:add`, `tool_call:add:search`, ..."""
+    """Collects events as short texts: `start:add`, `end:add`, `error:add`, `tool_call:add:search`, ..."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -67,36 +67,36 @@ class CollectingObserver(Observer):
 
 
 class ConsoleObserver(Observer):
-    """Prints a line for everything that happens, without what a terminal would act on."""
+    """Prints a line for each event, with terminal control characters neutralised."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream
 
-    def _say(self, mark: str, node: str, text: str = "") -> None:
+    def _print(self, mark: str, node: str, text: str = "") -> None:
         line = f"{mark} {node}{': ' if text else ''}{text}"
         shown = line if len(line) <= _WIDTH else f"{line[:_WIDTH]}…"
         print(neutralise(shown, newlines=False), file=self._stream or sys.stdout)
 
     @override
     def on_node_start(self, node: str, input: Any) -> None:
-        self._say("▶", node)
+        self._print("▶", node)
 
     @override
     def on_node_end(self, node: str, output: Any, duration_ms: float) -> None:
-        self._say("✔", node, f"{duration_ms:.1f} ms")
+        self._print("✔", node, f"{duration_ms:.1f} ms")
 
     @override
     def on_error(self, node: str, error: BaseException) -> None:
-        self._say("✘", node, f"{type(error).__name__}: {error}")
+        self._print("✘", node, f"{type(error).__name__}: {error}")
 
     @override
     def on_tool_call(self, node: str, tool: str, args: Any) -> None:
-        self._say("→", node, f"{tool}({args})")
+        self._print("→", node, f"{tool}({args})")
 
     @override
     def on_tool_result(self, node: str, tool: str, result: Any) -> None:
-        self._say("←", node, f"{tool} = {result}")
+        self._print("←", node, f"{tool} = {result}")
 
     @override
     def on_checkpoint_saved(self, node: str) -> None:
-        self._say("●", node, "saved")
+        self._print("●", node, "saved")

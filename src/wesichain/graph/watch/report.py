@@ -1,4 +1,4 @@
-"""Reports of what happens in a run: the log of its events, and for each graph of it calls of the observer."""
+"""Reports of a run: its event log, and for each of its graphs the calls of the observer."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _METHODS = [name for name in vars(Observer) if name.startswith("on_")]
 class RunReport:
     """Emits events to the log and calls the observer; neither can make the run fail.
 
-    `has_listeners`: where nobody listens, nothing is reported. `is_awaited`: the observer is async, and
-    nodes wait for it: what its methods return is `owed` until `settle`.
+    Without listeners (`has_listeners`), nothing is reported. `is_awaited`: the observer is async, and nodes
+    wait for it: the awaitables that its methods return are `owed` until `settle`.
     """
 
     def __init__(self, log: RunLog, *, scope: str = "", observer: Observer | None = None) -> None:
@@ -41,7 +41,7 @@ class RunReport:
         self._tools: dict[str, str] = {}
         self._is_broken = False
 
-    # --- what happens ------------------------------------------------------------------------------
+    # --- events ------------------------------------------------------------------------------------
 
     def node_started(self, step: int, node: str, task: str, view: Any) -> None:
         self.log.emit(NodeStarted, self._scope, step, node=node, task_id=task)
@@ -65,7 +65,7 @@ class RunReport:
             self._call("on_checkpoint_saved", node)
 
     def take(self, event: Event, node: str, scope: str, task: str) -> None:
-        """Take an event of an agent that runs in a node."""
+        """Add an event of an agent that runs in a node."""
         if self.log.has_listeners:
             self.log.take(event, scope, node, task)
         if self.log.tap is not None:
@@ -95,32 +95,32 @@ class RunReport:
         try:
             pending = getattr(self._observer, method)(*args)
         except Exception:  # noqa: BLE001  # an observer must never change the run
-            self._complain()
+            self._log_exception()
         else:
             if pending is not None and hasattr(pending, "__await__"):
                 self.owed.append(pending)
 
     async def settle(self) -> None:
-        """Await what the methods of an async observer returned, in the order of the calls."""
+        """Await the calls of an async observer, in order."""
         if self._lock is None:
             self._lock = asyncio.Lock()
         async with self._lock:
             while self.owed:
                 try:
                     await self.owed[0]
-                except Exception:  # noqa: BLE001  # likewise
-                    self._complain()
+                except Exception:  # noqa: BLE001  # an observer must never change the run
+                    self._log_exception()
                 finally:
                     del self.owed[0]
 
-    def _complain(self) -> None:
+    def _log_exception(self) -> None:
         if not self._is_broken:
             self._is_broken = True
-            _log.exception("the observer %r failed; the run goes on without its report", self._observer)
+            _log.exception("the observer %r failed; the run continues", self._observer)
 
 
 class ScopedSink(EventSink):
-    """The sink of an agent inside a node: its events join the report of the graph, under the node's scope."""
+    """The sink of an agent inside a node: adds its events to the graph's report, under the node's scope."""
 
     __slots__ = ("_node", "_report", "_scope", "_task")
 
@@ -139,7 +139,7 @@ class ScopedSink(EventSink):
 
 
 class RunLog:
-    """One log, one run id, one sequence: shared by a graph, its subgraphs and the agents in its nodes."""
+    """The event log of a run, with one run id and sequence for a graph, its subgraphs and its agents."""
 
     def __init__(
         self,
@@ -155,22 +155,22 @@ class RunLog:
         self._clock = clock
         has_ending = tap is not None and (tap.wants("events") or tap.wants("messages"))
         self._sinks = (*sinks, tap) if tap is not None and has_ending else tuple(sinks)
-        self.has_listeners = bool(self._sinks)  # where nobody listens, nothing is made
+        self.has_listeners = bool(self._sinks)  # without listeners, no events are created
         self._redactor = Redactor() if self._sinks else None
         self.last_seq = last_seq
         self._broken: set[int] = set()
 
     def is_asked(self, mode: Mode) -> bool:
-        """Whether whoever streams the run asked for this."""
+        """Whether the run is streamed with this mode."""
         return self.tap is not None and self.tap.wants(mode)
 
     def give(self, mode: Mode, node: str, subgraph: str, data: Any) -> None:
-        """Hand something to whoever streams the run."""
+        """Send an item to the stream of the run, if it has this mode."""
         if self.tap is not None and self.tap.wants(mode):
             self.tap.give(mode, node, subgraph, data)
 
     def take(self, event: Event, scope: str, node: str, task: str) -> None:
-        """Take an event of an inner run into this log, as one of the branch that it runs in."""
+        """Add an event of an inner run to this log, with the node and task that it runs in."""
         inner = f"{scope}/{event.scope}" if scope and event.scope else scope or event.scope
         node, task = event.node or node, event.task_id or task
         seq = self._next()
@@ -196,4 +196,4 @@ class RunLog:
             except (Exception, asyncio.CancelledError):  # noqa: BLE001  # a sink must never change the run
                 if index not in self._broken:
                     self._broken.add(index)
-                    _log.exception("the event sink %r failed; the run goes on without its report", sink)
+                    _log.exception("the event sink %r failed; the run continues", sink)

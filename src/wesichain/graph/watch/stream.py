@@ -1,4 +1,4 @@
-"""Streams: what happens in a run while it does, as items of the modes that are asked for, for one reader."""
+"""Streams: the events of a run while it runs, or items of the requested modes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 class StreamItem(Value):
-    """Something that happened in a run. `subgraph` is the scope of the graph that it happened in, "" outside.
+    """An item of a stream. `subgraph` is the scope of its graph, "" for the outermost one.
 
-    `data` is by mode: an event; the state after a super-step; what a node wrote; a piece of a model's text;
-    what a node gave `ctx.emit`. A question is an `Interrupt`, in every mode.
+    `data` depends on the mode. "events": an event; "values": the state after a super-step; "updates": the
+    writes of a node; "messages": a piece of a model's text; "custom": a value passed to `ctx.emit`. In every
+    mode, a question is a `GraphInterrupt`.
     """
 
     mode: Mode
@@ -32,7 +33,7 @@ class StreamItem(Value):
 
 
 class Tap(EventSink):
-    """Hands on what its reader asked for. Without modes that is every event, as it is."""
+    """Passes items of the requested modes to a stream; without modes, every event itself."""
 
     __slots__ = ("_put", "modes")
 
@@ -54,34 +55,34 @@ class Tap(EventSink):
             self.give("events", getattr(event, "node", ""), event.scope, event)
 
     def receive(self, event: Event, node: str, subgraph: str) -> None:
-        """An event of an agent that runs in a node."""
+        """Stream the text of an agent that runs in a node."""
         if isinstance(event, TextDelta) and self.wants("messages"):
             self.give("messages", node, subgraph, event.text)
 
 
 def checked_modes(modes: Iterable[Mode] | None) -> tuple[Mode, ...] | None:
-    """The modes that a stream was asked for, which there are."""
+    """Check the modes of a stream, and return them as a tuple."""
     if modes is None:
         return None
-    asked: tuple[Any, ...] = (modes,) if isinstance(modes, str) else tuple(modes)
-    unknown = [mode for mode in asked if mode not in _MODES]
-    if unknown or not asked:
-        what = f"{unknown[0]!r} is not a mode" if unknown else "no mode was named"
-        raise ConfigError(f"stream(modes={asked!r}): {what}; there are {', '.join(_MODES)}")
-    return asked
+    given: tuple[Any, ...] = (modes,) if isinstance(modes, str) else tuple(modes)
+    unknown = [mode for mode in given if mode not in _MODES]
+    if unknown or not given:
+        what = f"{unknown[0]!r} is not a mode" if unknown else "it has no modes"
+        raise ConfigError(f"stream(modes={given!r}): {what}; use one or more of {', '.join(_MODES)}")
+    return given
 
 
 R = TypeVar("R")
 ItemT = TypeVar("ItemT")
 
-_GRACE = 2.0  # seconds that a run has to stop after its reader has left
+_GRACE = 2.0  # seconds for a cancelled run to end after the stream is closed
 
 
 class GraphStream(Generic[R, ItemT]):
-    """A run under way: iterate over it, then take `result`.
+    """A running graph: iterate over it, then read `result`.
 
-    The run begins with the first item that is asked for. Leaving early, or dropping the stream, stops
-    it; a run that fails or is interrupted raises after its last item, as `invoke` would.
+    The run starts with the first iteration. Closing or dropping the stream early stops it. A run that fails
+    or is interrupted raises after its last item, as `invoke` does.
     """
 
     def __init__(self, run: Callable[[Tap], Awaitable[R]], modes: Iterable[Mode] | None = None) -> None:
@@ -111,8 +112,8 @@ class GraphStream(Generic[R, ItemT]):
         return self._result[0]
 
 
-class _Feed:
-    """Items on their way to the reader, from its own thread or from that of a node."""
+class _ItemQueue:
+    """A queue to which nodes in other threads may also add items."""
 
     __slots__ = ("_items", "_loop", "_thread")
 
@@ -125,21 +126,21 @@ class _Feed:
         if threading.get_ident() == self._thread:
             self._items.put_nowait(item)
         else:
-            with suppress(RuntimeError):  # the loop is closed: nobody reads any more
+            with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._items.put_nowait, item)
 
     async def get(self) -> Any:
         return await self._items.get()
 
 
-_OVER: Final = object()
+_END: Final = object()
 
 
 async def _items(
     run: Callable[[Tap], Awaitable[R]], modes: tuple[Mode, ...] | None, result: list[R]
 ) -> AsyncGenerator[Any, None]:
-    feed = _Feed()
-    tap = Tap(modes, feed.put)
+    queue = _ItemQueue()
+    tap = Tap(modes, queue.put)
 
     async def run_to_end() -> None:
         try:
@@ -150,11 +151,11 @@ async def _items(
                     tap.give(mode, asked.node, asked.scope, asked)
             raise
         finally:
-            feed.put(_OVER)
+            queue.put(_END)
 
     task = asyncio.ensure_future(run_to_end())
     try:
-        while (item := await feed.get()) is not _OVER:
+        while (item := await queue.get()) is not _END:
             yield item
         await task
     finally:

@@ -1,4 +1,4 @@
-"""Hosting an agent's run inside a node: its options, its events, its questions and its failures."""
+"""An agent's run inside a node: its options, its events, its approvals and its errors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def node_runtime(
     loop_guard: LoopGuard | None,
     tool_concurrency: int,
 ) -> AgentRuntime[str]:
-    """The runtime of an agent that a graph makes itself: out of steps, its last content is the answer."""
+    """Build the runtime of an agent node. When its steps are used up, the last content is the answer."""
     return AgentRuntime(
         llm,
         tools if isinstance(tools, ToolRegistry) else ToolSet.of(tools).build(),
@@ -68,7 +68,7 @@ def node_runtime(
 
 
 def instructions(prompt: str | PromptTemplate | None, state: Any) -> str | None:
-    """The prompt as a text; a template's placeholders are filled from the state."""
+    """Return the prompt as a text, with a template's placeholders filled from the state."""
     if not isinstance(prompt, PromptTemplate):
         return prompt
     if is_mapping(state):
@@ -81,7 +81,7 @@ def seconds_left(ctx: GraphContext) -> float | None:
 
 
 def run_id_in(ctx: GraphContext) -> str | None:
-    """The id of the run that begins in a visit: the same when the visit is made again."""
+    """Return the id of the run that starts in a visit; a repeated visit has the same id."""
     return f"{ctx.run_id}:{ctx.scope}:{ctx.step}" if ctx.run_id else None
 
 
@@ -93,7 +93,7 @@ def run_options(
     budget: Budget,
     stream: bool,
 ) -> dict[str, Any]:
-    """The options of an agent's run in a node: it reports to `emit`, and spends from the graph's account."""
+    """Build the options of an agent's run in a node: events go to `emit`, spending to the graph's account."""
     parent = None
     if emit is not None or ctx.account is not None:
         parent = ToolContext(correlation_id=ctx.run_id, emit=emit, budget=ctx.account)
@@ -116,13 +116,13 @@ async def run_in_node(
     stream: bool = False,
     state_of: Callable[[Failed[Any]], Any],
 ) -> Completed[Any]:
-    """Run an agent in a visit to a node, or the rest of its run after a person was asked.
+    """Run an agent in a visit to a node, or resume its run with the decisions on its calls.
 
-    `begin` is called with the options of a new run. A run that waits for a person pauses the node; one that
-    failed raises the graph's error, with the state that `state_of` makes of the outcome.
+    `begin` is called with the options of a new run. A run that waits for approval pauses the node. A failed
+    one raises a graph error, whose state `state_of` makes from the outcome.
     """
     events, report, recording = ctx.events, None, NodeRecording(ctx.record)
-    if ctx.observer is not None and not isinstance(events, ScopedSink):  # there is no graph around to call it
+    if ctx.observer is not None and not isinstance(events, ScopedSink):  # no graph around it calls it
         report = RunReport(RunLog(ctx.run_id, clock=ctx.clock), observer=ctx.observer)
 
     def receive(event: Event) -> None:
@@ -139,9 +139,9 @@ async def run_in_node(
         if (answer := recall()) is None:
             outcome = await begin(run_id=run_id_in(ctx), **options)
         else:
-            waiting = stored(answer.question.memo)
             memo, now = answer.question.memo, ctx.clock.time()
-            decisions = decided(answer, waiting.pending, runtime, now=now, memo=memo)
+            waiting = read_interrupted(memo)
+            decisions = decisions_of(answer, waiting.pending, runtime, now=now, memo=memo)
             outcome = await runtime.resume_run(waiting, decisions, **options)
     finally:
         if report is not None:
@@ -154,7 +154,7 @@ async def run_in_node(
     if ctx.record is not None:
         ctx.record.close_account()
     if isinstance(outcome, Interrupted):
-        pause(question(outcome.pending), to_plain(outcome))
+        pause(approval_question(outcome.pending), to_plain(outcome))
     return outcome
 
 
@@ -163,63 +163,63 @@ async def run_in_node(
 _RESTART = "start over with graph.invoke(..., ExecutionOptions(thread_id=..., restart=True))"
 
 
-def question(pending: Sequence[PendingCall]) -> dict[str, Any]:
-    """The question that a person is shown: each call, with the token that its decision is given for."""
+def approval_question(pending: Sequence[PendingCall]) -> dict[str, Any]:
+    """Build the question to a human: each call, with the token that identifies its decision."""
     return {
         "reason": "external" if all(one.external for one in pending) else "approval",
-        "calls": [_preview(one) for one in pending],
+        "calls": [_call_data(one) for one in pending],
     }
 
 
-def _preview(one: PendingCall) -> dict[str, Any]:
-    shown: dict[str, Any] = {"token": one.token, "id": one.call.id, "tool": one.call.name}
-    shown |= {"args": one.call.args, "scope": [*one.scope], "external": one.external}
+def _call_data(one: PendingCall) -> dict[str, Any]:
+    data: dict[str, Any] = {"token": one.token, "id": one.call.id, "tool": one.call.name}
+    data |= {"args": one.call.args, "scope": [*one.scope], "external": one.external}
     if one.expires_at is not None:
-        shown["expires_at"] = one.expires_at
+        data["expires_at"] = one.expires_at
     if one.question is not None:
-        shown["question"] = {"message": one.question.message, "schema": dict(one.question.schema)}
-    return shown
+        data["question"] = {"message": one.question.message, "schema": dict(one.question.schema)}
+    return data
 
 
-def decided(
-    given: Answered, pending: Sequence[PendingCall], runtime: AgentRuntime[Any], *, now: float, memo: Any
+def decisions_of(
+    answered: Answered, pending: Sequence[PendingCall], runtime: AgentRuntime[Any], *, now: float, memo: Any
 ) -> dict[str, Decision]:
-    """The decisions that an answer gives; where it gives none, the question is asked again, with its memo."""
+    """Return the decisions in an answer; if the answer is not valid, ask the question again."""
     try:
-        return decisions(given.answer, pending, runtime.refusal_of, now=now)
+        return read_decisions(answered.answer, pending, runtime.refusal_of, now=now)
     except (ConfigError, GraphError) as error:
-        pause(question(pending), memo, problem=str(error))
+        pause(approval_question(pending), memo, problem=str(error))
 
 
-def decisions(
+def read_decisions(
     answer: Any, pending: Sequence[PendingCall], refusal_of: RefusalOf, *, now: float
 ) -> dict[str, Decision]:
-    """Read an answer: a decision for all of the calls, or a mapping from their tokens to decisions.
+    """Read an answer: one decision for all calls, or a mapping from their tokens to decisions.
 
-    A decision is `Approve()`, `ApproveWith(args)` or `Refuse(reason)`, or in short True or False; on a call
-    that somebody else carries out it is `Provide(value)`, `Provide(error=...)` or `Refuse(reason)`.
+    A decision is `Approve()`, `ApproveWith(args)` or `Refuse(reason)`, or for short True or False. For a call
+    that is executed elsewhere it is `Provide(value)`, `Provide(error=...)` or `Refuse(reason)`.
     """
-    given = _read(answer, pending)
+    by_token = _decisions_by_token(answer, pending)
     for one in pending:
-        check_decision(one, given[one.token], refusal_of, now=now, remedy=_RESTART)
-    return given
+        check_decision(one, by_token[one.token], refusal_of, now=now, remedy=_RESTART)
+    return by_token
 
 
-def _read(answer: Any, pending: Sequence[PendingCall]) -> dict[str, Decision]:
+def _decisions_by_token(answer: Any, pending: Sequence[PendingCall]) -> dict[str, Decision]:
     tokens = [one.token for one in pending]
     if is_mapping(answer) and answer and answer.keys() <= set(tokens):
         missing = [one.call.name for one in pending if one.token not in answer]
         if missing:
-            raise GraphError(f"decide on every call that waits: {', '.join(missing)} has no decision yet")
+            raise GraphError(f"decide on every pending call: {', '.join(missing)} has no decision yet")
         return {token: _decision(answer[token]) for token in tokens}
     return dict.fromkeys(tokens, _decision(answer))
 
 
-def stored(plain: Any) -> Interrupted[str]:
-    """A run that waits, from the data that it was kept as."""
+def read_interrupted(data: Any) -> Interrupted[str]:
+    """Read an interrupted run from its stored data."""
     kind: Any = Interrupted
-    found: Interrupted[str] = from_plain(kind, plain)
-    return found
+    interrupted: Interrupted[str] = from_plain(kind, data)
+    return interrupted
 
 
 def _decision(answer: Any) -> Decision:
@@ -243,7 +243,7 @@ def _decision(answer: Any) -> Decision:
 
 
 class ToolFailurePolicy(StrEnum):
-    """Whether a tool that fails ends the run. A call that cannot be run always ends it."""
+    """Whether a failing tool ends the run. A malformed call always ends it."""
 
     FAIL_FAST = "fail_fast"
     APPEND_ERROR_AND_CONTINUE = "append_error_and_continue"
@@ -252,14 +252,14 @@ class ToolFailurePolicy(StrEnum):
     @override
     def _missing_(cls, value: object) -> ToolFailurePolicy:
         known = ", ".join(repr(one.value) for one in cls)
-        raise ConfigError(f"{value!r} is not a tool_failure_policy; there are: {known}")
+        raise ConfigError(f"{value!r} is not a tool_failure_policy; use one of {known}")
 
     def engine(self) -> PolicyEngine:
-        return FailFast() if self is ToolFailurePolicy.FAIL_FAST else _Continue()
+        return FailFast() if self is ToolFailurePolicy.FAIL_FAST else _AppendToolErrors()
 
 
-class _Continue(FailFast):
-    """Returns the errors of tools to the model; everything else ends the run."""
+class _AppendToolErrors(FailFast):
+    """Returns tool errors to the model; every other error ends the run."""
 
     @override
     def on_tool_error(self, state: RunView, error: ToolFailedError) -> PolicyDecision:
@@ -267,7 +267,7 @@ class _Continue(FailFast):
 
 
 def graph_error(error: Exception, *, node: str, state: Any) -> GraphError:
-    """The graph's error for that of a run which failed. The scratchpad of `state` ends in an ErrorStep."""
+    """Convert the error of a failed run to a graph error. The scratchpad of `state` ends in an ErrorStep."""
     match error:
         case ToolFailedError():
             reason = str(error).removeprefix(f"tool {error.tool_name!r} failed: ")
