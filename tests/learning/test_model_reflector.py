@@ -71,6 +71,11 @@ TAKEN = [
         id="an-order",
     ),
     pytest.param(
+        rule("For reorders, write none.", "format", parameter="order"),
+        "refund, order: For reorders, write none.",
+        id="a-name-within-a-word",
+    ),
+    pytest.param(
         rule("Stop and answer when refund returns a result.", "stop", parameter=None),
         "Stop and answer when refund returns a result.",
         id="when-to-stop",

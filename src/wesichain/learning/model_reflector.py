@@ -22,7 +22,7 @@ from .entities.bullets import PlaybookBullet, Provenance, ToolCallingStrategy
 from .entities.feedback import Feedback
 from .entities.tasks import TaskInput, TaskOutput
 from .entities.transcript import text_of
-from .entities.wording import LESSONS, Lesson, one_line
+from .entities.wording import LESSONS, Lesson, names_in, one_line
 from .lesson_guard import LessonGuard
 from .reflector import Reflection, RunReader, origin_of, parameters_of, specs_of
 
@@ -253,7 +253,8 @@ def _object_in(text: str) -> Mapping[str, Any]:
 
 def _sentence(tool: str, parameter: str, rule: str) -> str:
     """Return the rule, with the names that it is about where it does not have them."""
-    names = [name for name in (tool, parameter) if name and name not in rule]
+    known = names_in(rule)
+    names = [name for name in (tool, parameter) if name and name not in known]
     text = f"{rule[0].upper()}{rule[1:]}" if not names else f"{', '.join(names)}: {rule}"
     return text if text.endswith(".") else f"{text}."
 

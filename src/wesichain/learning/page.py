@@ -15,7 +15,7 @@ from wesichain.errors import PlaybookError
 
 from .entities.bullets import PlaybookBullet, bullet_about, is_learned_warning
 from .entities.domains import check_domain
-from .entities.wording import one_line
+from .entities.wording import names_in, one_line
 
 SHOWN, TRIAL = "Shown", "On trial"
 _HEAD = """# Playbook
@@ -153,8 +153,7 @@ def _read_line(text: str, about: str, *, is_shown: bool) -> PageLine:
 
 def _written(line: PageLine, known: PlaybookBullet | None, tools: set[str]) -> PlaybookBullet:
     """The bullet of a line that a person wrote or changed, bound to the old tools or those that it names."""
-    words = set(re.findall(r"[\w.-]+", line.text))
-    bound = line.tools or (known.tool_sequence if known else tuple(sorted(words & tools)))
+    bound = line.tools or (known.tool_sequence if known else tuple(sorted(names_in(line.text) & tools)))
     return bullet_about(
         bound,
         line.text,

@@ -22,13 +22,12 @@ from .entities.feedback import Feedback, Outcome, Signal
 from .entities.stages import Section
 from .entities.steps import ToolInvocation
 from .entities.tasks import TaskInput, TaskOutput
-from .entities.wording import mask, one_line, sentence_of
+from .entities.wording import mask, names_in, one_line, sentence_of
 from .mending import mends
 
 _LONGEST = 8  # tools; a longer wander is no pattern
 _EXAMPLE = 400  # characters of a task that are kept as an example
 _TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
-_NAME_IN_TEXT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*[A-Za-z0-9_]|[A-Za-z_]")
 
 
 class Reflection(Value):
@@ -170,7 +169,7 @@ def tools_named(
     sentence: str, specs: Sequence[Mapping[str, Any]], *, called: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """Return the tools that a sentence names, else those of the `called` ones whose parameter it names."""
-    words = set(_NAME_IN_TEXT.findall(sentence))
+    words = names_in(sentence)
     names = {str(spec["name"]): spec for spec in specs}
     if named := tuple(name for name in names if name in words):
         return named

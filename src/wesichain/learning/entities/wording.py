@@ -56,6 +56,7 @@ QUOTED = re.compile(
     r'"[^"\n]{1,200}"|“[^”\n]{1,200}”|«[^»\n]{1,200}»|`+[^`\n]{1,200}`+|(?<!\w)\'[^\'\n]{1,200}\'(?!\w)'
 )
 _NAME = re.compile(r"`+([A-Za-z_][\w.-]*)`+")  # a single word in code marks: of a tool, of a parameter
+_NAME_IN_TEXT = re.compile(r"\w(?:[\w.-]*\w)?")  # a full stop that ends a sentence is no part of a name
 _WORD = re.compile(r"\S+")
 _EDGES = "([{<.,;:!?)]}>"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
@@ -70,6 +71,11 @@ def mask(text: str) -> str:
 def one_line(text: str) -> str:
     """The text without control, bidirectional and zero-width characters, blanks folded."""
     return " ".join(_CONTROL.sub(" ", text).split())
+
+
+def names_in(sentence: str) -> set[str]:
+    """Return the words of a sentence that may be names of tools or parameters."""
+    return set(_NAME_IN_TEXT.findall(sentence))
 
 
 def _masked_quotation(match: re.Match[str]) -> str:
