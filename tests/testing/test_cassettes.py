@@ -19,7 +19,17 @@ from tests.draws import sampled
 from tests.tools.mcp.kit import raw
 from tests.trace.test_otel import Spans
 from tests.warm import python
-from wesichain import Agent, GraphBuilder, LlmRequest, LlmResponse, Role, RunInterruptedError, ToolCall, tool
+from wesichain import (
+    Agent,
+    GraphBuilder,
+    LlmRequest,
+    LlmResponse,
+    Role,
+    RunInterruptedError,
+    ToolCall,
+    ToolContext,
+    tool,
+)
 from wesichain.agent import Approve, ApproveWith, Interrupted
 from wesichain.core import StreamingLlm, TextChunk, Usage
 from wesichain.errors import CodecError, ConfigError, LlmTransportError, ReplayMismatchError
@@ -144,6 +154,21 @@ def odd() -> Agent[Any, str]:
     return Agent(Model(*asks("odd_letters", "a\u2028b")), tools=[odd_letters])
 
 
+@tool
+async def survey(ctx: ToolContext) -> str:
+    """Two agents look, one after the other; their calls have the same ids."""
+    reader = Agent(Model(*asks("stock", "lamp")), tools=[stock], name="reader")
+    helper = Agent(Model(*asks("stock", "bed")), tools=[stock], name="helper")
+    chief = Agent(Model(ToolCall("c0", "helper", {"task": "beds"})), tools=[helper.as_tool()], name="chief")
+    first = await reader.run("Look at the lamps.", parent=ctx)
+    second = await chief.run("Look at the beds.", parent=ctx)
+    return f"{first.output} {second.output}"
+
+
+def surveying() -> Agent[Any, str]:
+    return Agent(Model(ToolCall("c", "survey", {})), tools=[survey])
+
+
 def failing() -> Agent[Any, str]:
     return Agent(Model(fails=True))
 
@@ -200,6 +225,7 @@ WAYS: dict[str, tuple[Make, Use]] = {
     "separators-of-lines-in-a-text": (plain, ask_with_separators),
     "runs-side-by-side": (plain, ask_three),
     "agents-inside": (nested, ask),
+    "two-agents-inside-one-call": (surveying, ask),
     "a-run-with-an-id-of-its-own": (nested, ask_with_an_id),
     "two-runs-with-one-id": (plain, ask_twice),
     "an-approval-at-depth": (approving, approve),

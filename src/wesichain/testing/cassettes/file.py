@@ -136,8 +136,15 @@ def _call_of(event: Mapping[str, Any], scope: str) -> str | None:
     if inner == scope:
         call: Any = event["call"]["id"] if event["kind"] == "tool_dispatched" else event.get("call_id")
         return call if event["kind"] in _OF_CALLS else None
-    rest = inner.removeprefix(f"{scope}/") if scope else inner
-    return rest.partition("/")[0].partition("#")[0]
+    return call_in(inner, scope)
+
+
+def call_in(inner: str, scope: str) -> str | None:
+    """The call of the run in `scope` that contains the run in `inner`; None if there is none."""
+    above = f"{scope}/" if scope else ""
+    call = inner.removeprefix(above).partition("/")[0].partition("#")[0]
+    is_inside = inner.startswith(above) and not call.startswith("~")  # "c/~2" is not inside the run "c"
+    return call or None if is_inside else None
 
 
 def _call_in_order(events: Sequence[Mapping[str, Any]], scope: str) -> list[Mapping[str, Any]]:

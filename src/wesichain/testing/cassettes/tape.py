@@ -26,6 +26,8 @@ from wesichain.errors import ReplayMismatchError
 from wesichain.tools import ToolResult
 from wesichain.trace import Recording, Redactor
 
+from .file import call_in
+
 
 class _Exchange(Value):
     """A request to a model, and the reply or the error that came of it."""
@@ -62,7 +64,7 @@ class Tape:
         asked: LlmRequest | None = None
         calls: dict[str, ToolCall] = {}
         path = _path_of(scope)
-        inside = {_call_in(one, scope) for one in run.scopes}
+        inside = {call_in(one, scope) for one in run.scopes}
         for event in run.events:
             if event.scope != scope:
                 continue
@@ -155,14 +157,6 @@ class Tape:
 
 
 _HINT = "; record it again with 'pytest --wesichain=record', or look with '--wesichain=drift'"
-
-
-def _call_in(inner: str, scope: str) -> str | None:
-    """The call of the run in `scope` that a scope inside it belongs to."""
-    if inner == scope or not inner.startswith(f"{scope}/" if scope else ""):
-        return None
-    rest = inner.removeprefix(f"{scope}/") if scope else inner
-    return next(iter(_path_of(rest)), None)
 
 
 def _path_of(scope: str) -> tuple[str, ...]:
