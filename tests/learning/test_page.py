@@ -137,7 +137,7 @@ def test_a_sentence_that_was_retired_is_shown_again_where_a_person_writes_it_aga
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param("- A line.", "under no domain", id="no-heading"),
+        pytest.param("- A line.", "is not in a domain", id="no-heading"),
         pytest.param("# Playbook", "no domain", id="nothing"),
         pytest.param("## ../x\n- A line.", "not a domain", id="a-name-that-is-none"),
     ],
