@@ -30,7 +30,7 @@ _ID = re.compile(r"\bid:\s*(?P<id>[^\s;]+)")
 
 
 class PageLine(Value):
-    """One line of a page: its text, the id of the bullet that it was exported from, its tools, its section."""
+    """One line of a page: its text, the bullet that it was exported from, its tools and its section."""
 
     text: str
     id: str = ""

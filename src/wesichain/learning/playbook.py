@@ -19,8 +19,7 @@ from wesichain.core.internal import SystemClock, replace
 from wesichain.errors import PlaybookError
 
 from .advising import FLOOR, Shares, is_near, make_advice
-from .crediting import earned as earned_of
-from .crediting import recorded, settled
+from .credit import earned_stage, merge_record, with_stage
 from .embedders import Embedder, SharedEmbedder, Vectors
 from .entities.bullets import PlaybookBullet, fingerprints_of
 from .entities.conditions import fits, marks_of
@@ -245,7 +244,7 @@ class Playbook(Translated, StrategySource):
                 raise PlaybookError(f"{bullet!r} is not a bullet; make one: PlaybookBullet(content=...)")
         with self.writing(domain) as here:
             now = self.now()
-            kept = tuple(recorded(bullet, here.get(bullet.id), now=now) for bullet in bullets)
+            kept = tuple(merge_record(bullet, here.get(bullet.id), now=now) for bullet in bullets)
             changed = tuple(bullet for bullet in kept if here.get(bullet.id) != bullet)
             here.write(PlaybookChange(puts=changed), at=now, cause="record")
         return kept
@@ -254,7 +253,7 @@ class Playbook(Translated, StrategySource):
         """Show a quarantined bullet again. `force` shows one whose evidence is not sufficient."""
 
         def passed(bullet: PlaybookBullet) -> PlaybookBullet:
-            earned = earned_of(bullet)
+            earned = earned_stage(bullet)
             if earned != "prod" and not force:
                 raise PlaybookError(
                     f"bullet {id!r} was followed with success {bullet.helpful_count} times and without "
@@ -323,7 +322,7 @@ class Playbook(Translated, StrategySource):
     # --- as a page ---
 
     def export(self, path: str | PathLike[str]) -> None:
-        """Write the playbook as a Markdown page (PLAYBOOK.md): bullets that are shown, and lessons on trial."""
+        """Write the playbook as a Markdown page, PLAYBOOK.md: what is shown, and lessons on trial."""
         page = write_page({domain: self.bullets(domain) for domain in self.domains()})
         try:
             Path(path).write_text(page, encoding="utf-8")
@@ -397,7 +396,7 @@ class Playbook(Translated, StrategySource):
             bullet = here.get(id)
             if bullet is None:
                 raise PlaybookError(f"the domain {home!r} has no bullet {id!r}")
-            ruled = settled(rule(bullet), now=self.now())
+            ruled = with_stage(rule(bullet), now=self.now())
             here.write(PlaybookChange(puts=(ruled,)), at=self.now(), cause=cause, note=id)
             return ruled
 
