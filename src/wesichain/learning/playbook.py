@@ -29,7 +29,7 @@ from .entities.wording import mask
 from .page import PageChange, changes, read_page, write_page
 from .storage.backend import Backend, Repaired
 from .storage.domain import Domain, Match, rank
-from .storage.erasing import meant
+from .storage.erasing import selector
 from .storage.filters import parse_where
 from .storage.journal import Cause, Delta, PlaybookChange
 from .storage.shelf import back_to, bullet_back_to
@@ -307,7 +307,7 @@ class Playbook(Translated, StrategySource):
         content, example, tags or ids (`matching`, ignoring case). A hash of each erased bullet stays in the
         journal as a record of the erasure. Other bullets can still be rolled back to earlier states.
         """
-        is_meant = meant(id=id, task_id=task_id, matching=matching)
+        is_meant = selector(id=id, task_id=task_id, matching=matching)
         tasks = () if task_id is None else (task_id,)
         count = 0
         for domain in self.domains():
