@@ -175,9 +175,9 @@ def giving(value: Any) -> Any:
         *((giving(value), Score("check", 1.0)) for value in (True, None, 1, 1.0)),
         *((giving(value), Score("check", 0.0)) for value in (False, "", 0)),
         (giving(0.4), Score("check", 0.4)),
-        (giving(1.5), Score("check", 0.0, "the check gave 1.5, which is no score")),
-        (giving(-1), Score("check", 0.0, "the check gave -1, which is no score")),
-        (giving([1]), Score("check", 0.0, "the check gave [1], which is no score")),
+        (giving(1.5), Score("check", 0.0, "the check returned 1.5, which is not a score")),
+        (giving(-1), Score("check", 0.0, "the check returned -1, which is not a score")),
+        (giving([1]), Score("check", 0.0, "the check returned [1], which is not a score")),
     ],
 )
 def test_checks_are_functions(check: Any, score: Score) -> None:
@@ -228,7 +228,7 @@ def test_a_judge_that_says_nothing_fails_the_case() -> None:
     [
         (
             {"cases": [Case("one", "go", rubric="kind")]},
-            "case 'one' has a rubric; give a judge that reads it",
+            "case 'one' has a rubric; pass a judge",
         ),
         ({"repeat": 0}, "repeat and at_once are at least 1, got 0 and 4"),
         ({"at_once": 0}, "repeat and at_once are at least 1, got 1 and 0"),

@@ -13,7 +13,7 @@ from wesichain.core import LlmRequest, LlmResponse, Message, Role, Usage
 from wesichain.core.internal import dump_json
 from wesichain.errors import ConfigError
 from wesichain.evals import Case, Improvement, improve, improve_sync
-from wesichain.evals.improving import AgentTexts, RewrittenLlm, halves
+from wesichain.evals.improvement import AgentTexts, RewrittenLlm, halves
 from wesichain.policy import Budget
 from wesichain.testing import FunctionLlm, ScriptedLlm, calls
 from wesichain.testing.models import Reply
@@ -99,7 +99,7 @@ async def test_the_rewriter_sees_failed_runs_and_no_held_out_case() -> None:
     number = int(first["task"].split()[1])
     assert first == {
         "task": f"Pay {number} euros",
-        "calls": [f'pay({{"amount":{number}}})', f'gave "paid {number}"'],
+        "calls": [f'pay({{"amount":{number}}})', f'returned "paid {number}"'],
         "answer": f'"paid {number}"',
         "why": f"expected: 'paid {number}' is not 'paid {number}00'",
     }
