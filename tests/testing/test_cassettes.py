@@ -321,7 +321,7 @@ BOUGHT = (buying, approve)
     [
         pytest.param(ASKED, (changed, ask), "message 1 .* expected .*Be kind.* got .*Be brief", 2, id="instructions"),
         pytest.param(ASKED, (with_another_tool, ask), "the tool 'stock' has changed", 2, id="a-tool"),
-        pytest.param(ASKED, (plain, ask_twice), "asked once more than in the cassette", 2, id="once-more"),
+        pytest.param(ASKED, (plain, ask_twice), "called more often than in the cassette", 2, id="once-more"),
         pytest.param(BOUGHT, (buying, approve_another), "the call 'order' with .*desk.* is not in", 1, id="a-call"),
     ],
 )  # fmt: skip
@@ -358,8 +358,8 @@ def test_auto_records_what_is_missing_and_replays_what_is_there(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "is no cassette"),
-        ('{"task": 1}\n', "is no cassette"),
+        ("", "is not a cassette"),
+        ('{"task": 1}\n', "is not a cassette"),
         ('{"kind":"cassette","version":2}\n', "reads 1"),
     ],
 )
@@ -368,7 +368,7 @@ def test_a_file_that_is_no_cassette_of_ours_is_refused(tmp_path: Path, text: str
     path.write_text(text, encoding="utf-8")
     with pytest.raises(CodecError, match=says):
         use(path, "replay", plain, ask)
-    with pytest.raises(ConfigError, match="takes an Agent, and was given 3"):
+    with pytest.raises(ConfigError, match="takes an Agent, got 3"):
         Cassette(path).agent(3)  # type: ignore[type-var]
 
 

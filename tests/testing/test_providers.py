@@ -196,5 +196,5 @@ def test_an_ending_that_nobody_knows_is_an_error_of_a_stream_too() -> None:
 
 def test_a_wire_says_how_a_full_context_window_is_called() -> None:
     suite: Any = type("Suite", (Sound,), {"cuts": ()})()
-    with pytest.raises(AssertionError, match=re.escape("say which words the provider has for it")):
+    with pytest.raises(AssertionError, match=re.escape("set `cuts` to the finish reasons for a full context window")):
         suite.test_a_full_context_window_is_a_cut_and_no_end()

@@ -1,4 +1,4 @@
-"""The tape: recorded replies and results, given back to the runs of a test; what differs is refused."""
+"""The tape: returns recorded replies and results to the runs of a test, and refuses other requests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .file import call_in
 
 
 class _Exchange(Value):
-    """A request to a model, and the reply or the error that came of it."""
+    """A request to a model, with its reply or error."""
 
     __aside__: ClassVar[tuple[str, ...]] = ("reply",)
 
@@ -40,22 +40,22 @@ class _Exchange(Value):
 
 
 class Tape:
-    """Answers by what is asked, not by when: so runs side by side need no order."""
+    """Finds recorded answers by the content of a request: the order of concurrent runs does not matter."""
 
     def __init__(self, runs: Iterable[Recording]) -> None:
         self._redactor = Redactor()
         self._exchanges: list[_Exchange] = []
         self._results: list[tuple[str, ToolCompleted | StepFailed]] = []
-        self._tools: dict[str, list[Any]] = {}  # agents may have tools of one name that differ
+        self._tools: dict[str, list[Any]] = {}  # several agents may have different tools with one name
         self._entered: set[str] = set()
         for run in runs:
             for scope in run.scopes:
                 self._read_scope(run, scope)
 
     def is_entered(self, call: ToolCall, path: Sequence[str]) -> bool:
-        """Whether agents were run inside the call: then its code is run again, and they are answered.
+        """Whether the call contains runs of agents: then its code runs again, and these runs are replayed.
 
-        `path` has the ids of the calls above it, outermost first.
+        `path` has the ids of the calls around it, outermost first.
         """
         return self._call_key(call, path) in self._entered
 
@@ -107,10 +107,10 @@ class Tape:
     def _call_key(self, call: ToolCall, path: Sequence[str]) -> str:
         return dump_json([[*path], self._plain(call)])
 
-    # --- answering -----------------------------------------------------------------------------------
+    # --- replies and results -------------------------------------------------------------------------
 
     def reply(self, request: LlmRequest) -> LlmResponse:
-        """The recorded reply to a request. Another request is a `ReplayMismatchError` that says where."""
+        """Return the recorded reply to a request. Another request raises a `ReplayMismatchError`."""
         for spec in request.tools:
             then, now = self._tools.get(spec.name, []), self._plain(spec)
             if now not in then:
@@ -129,7 +129,7 @@ class Tape:
 
     def _mismatch(self, messages: Sequence[Message]) -> ReplayMismatchError:
         if not self._exchanges:
-            return ReplayMismatchError(f"the model is asked once more than in the cassette{_HINT}")
+            return ReplayMismatchError(f"the model is called more often than in the cassette{_HINT}")
         now: list[Any] = [self._plain(message) for message in messages]
         alike = max(self._exchanges, key=lambda one: common_prefix(self._plain([*one.messages]), now))
         then: list[Any] = self._plain([*alike.messages])
@@ -144,7 +144,7 @@ class Tape:
         )
 
     def result(self, call: ToolCall, path: Sequence[str]) -> ToolResult:
-        """The recorded result of a call; one that was not recorded is a `ReplayMismatchError`."""
+        """Return the recorded result of a call. Another call raises a `ReplayMismatchError`."""
         key = self._call_key(call, path)
         for place, (known, event) in enumerate(self._results):
             if known == key:
@@ -156,11 +156,11 @@ class Tape:
         )
 
 
-_HINT = "; record it again with 'pytest --wesichain=record', or look with '--wesichain=drift'"
+_HINT = "; record it again with 'pytest --wesichain=record', or compare with '--wesichain=drift'"
 
 
 def _path_of(scope: str) -> tuple[str, ...]:
-    """The calls that a scope names, without their attempts and the numbers of the runs inside them."""
+    """The ids of the calls in a scope, without the numbers of attempts and runs."""
     return tuple(part.partition("#")[0] for part in scope.split("/") if part and not part.startswith("~"))
 
 
