@@ -21,7 +21,7 @@ from wesichain.trace import redact
 from .entities.bullets import PlaybookBullet, Provenance, ToolCallingStrategy
 from .entities.feedback import Feedback
 from .entities.tasks import TaskInput, TaskOutput
-from .entities.transcript import text_of
+from .entities.transcript import readable_text
 from .entities.wording import LESSONS, Lesson, names_in, one_line
 from .lesson_guard import LessonGuard
 from .reflector import Reflection, RunReader, origin_of, parameters_of, specs_of
@@ -202,8 +202,8 @@ def _fact(case: _Case) -> dict[str, Any]:
     described = [
         {
             "tool": call.tool_name,
-            "arguments": text_of(call.arguments)[:_LONG],
-            "result" if call.success else "error": text_of(
+            "arguments": readable_text(call.arguments)[:_LONG],
+            "result" if call.success else "error": readable_text(
                 call.result if call.success else call.error_message
             )[:_LONG],
         }

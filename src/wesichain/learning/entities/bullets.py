@@ -86,7 +86,7 @@ class PlaybookBullet(_BulletDetails):
         for name in ("id", "example_task", "parameter", "condition"):
             if not isinstance(getattr(self, name), str):
                 raise ValueError(f"{name} is a text; got {getattr(self, name)!r}")  # noqa: TRY004  # as every other
-        _set(self, "section", _SPELLINGS.get(str(self.section).casefold(), self.section))
+        force_setattr(self, "section", _SPELLINGS.get(str(self.section).casefold(), self.section))
         _one_of("section", self.section, SECTIONS)
         _one_of("stage", self.stage, STAGES)
         _one_of("ruling", self.ruling, RULINGS)
@@ -97,11 +97,8 @@ class PlaybookBullet(_BulletDetails):
         for name in ("created_at", "last_updated"):
             if not is_number(getattr(self, name)):
                 raise ValueError(f"{name} is a time in seconds since the epoch; got {getattr(self, name)!r}")
-        _set(self, "tags", _names("tags", self.tags))
-        _set(self, "tool_sequence", _names("tool_sequence", self.tool_sequence))
-        _set(self, "fingerprints", _names("fingerprints", self.fingerprints))
-        _set(self, "cases", _names("cases", self.cases))
-        _set(self, "sources", _names("sources", self.sources))
+        for name in ("tags", "tool_sequence", "fingerprints", "cases", "sources"):
+            force_setattr(self, name, _names(name, getattr(self, name)))
         text = prompt_text(
             self.content,
             section=self.section,
@@ -109,8 +106,8 @@ class PlaybookBullet(_BulletDetails):
             author=self.provenance.author,
             lesson=self.lesson,
         )
-        _set(self, "text", text)
-        _set(self, "id", self.id or self._content_id())
+        force_setattr(self, "text", text)
+        force_setattr(self, "id", self.id or self._content_id())
 
     def _content_id(self) -> str:
         about = [self.section, self.content, list(self.tool_sequence)]
@@ -166,7 +163,9 @@ class PlaybookBullet(_BulletDetails):
         if "ruling" in values:
             values["ruling"] = OLD_RULINGS.get(str(values["ruling"]), values["ruling"])
         if "provenance" in values:
-            values["provenance"] = Provenance(**_known(Provenance, values["provenance"], _is_text))
+            values["provenance"] = Provenance(
+                **_known(Provenance, values["provenance"], lambda value: isinstance(value, str))
+            )
         if "tally" in values:
             values["tally"] = EvidenceTally(**_known(EvidenceTally, values["tally"], is_number))
         try:
@@ -226,10 +225,6 @@ def contradicts(rate: object, helpful: object, harmful: object) -> bool:
     return seen > 0 and abs(cast("float", rate) - good / seen) > _ROUNDING
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
 def has_text(text: object) -> bool:
     """Whether it is a text that is not blank."""
     return isinstance(text, str) and bool(text.strip())
@@ -249,10 +244,6 @@ def is_followed(sequence: Sequence[str], calls: Sequence[str]) -> bool:
 def _rate(bullet: PlaybookBullet) -> float:
     seen = bullet.helpful_count + bullet.harmful_count
     return bullet.helpful_count / seen if seen else 0.0
-
-
-def _set(bullet: PlaybookBullet, name: str, value: object) -> None:
-    force_setattr(bullet, name, value)
 
 
 def _one_of(name: str, value: object, allowed: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
 )
-from wesichain.core.internal import dump_json
+from wesichain.core.internal import text_of
 from wesichain.errors import CodecError
 
 from .steps import ReasoningStep, ToolInvocation
@@ -44,8 +44,8 @@ def render(steps: Sequence[ReasoningStep], *, ending: str = "") -> str:
     for step in steps:
         lines.append(f"{step.iteration}. {step.thought}")
         for call in step.calls:
-            result = text_of(call.result) if call.success else f"failed: {call.error_message}"
-            lines.append(f"   {call.tool_name}({text_of(call.arguments)}) -> {result[:_LONG]}")
+            result = readable_text(call.result) if call.success else f"failed: {call.error_message}"
+            lines.append(f"   {call.tool_name}({readable_text(call.arguments)}) -> {result[:_LONG]}")
         if step.action == "finish":
             lines.append(f"   answer: {(step.observation or NO_ANSWER)[:_LONG]}")
     return "\n".join([*lines, ending] if ending else lines)
@@ -110,14 +110,12 @@ def _invocations(calls: Sequence[ToolCall], group: Sequence[Event]) -> tuple[Too
 
 
 def _observation(call: ToolInvocation) -> str:
-    return text_of(call.result) if call.success else f"{call.tool_name} failed: {call.error_message}"
+    return readable_text(call.result) if call.success else f"{call.tool_name} failed: {call.error_message}"
 
 
-def text_of(value: JsonValue) -> str:
+def readable_text(value: JsonValue) -> str:
     """A value as text: JSON, or its `repr` if JSON cannot represent it."""
-    if isinstance(value, str):
-        return value
     try:
-        return dump_json(value)
+        return text_of(value)
     except CodecError:
         return repr(value)

@@ -15,7 +15,6 @@ from typing_extensions import override
 
 from wesichain.agent import Agent
 from wesichain.core import Event, EventSink, LlmRequest, LlmResponse, RunStarted, TextChunk
-from wesichain.core.internal import traits_of
 from wesichain.errors import ConfigError, ReplayMismatchError
 from wesichain.testing.seams import RunTool, Seam
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
@@ -134,8 +133,8 @@ class Cassette(Seam):
     @override
     async def tool(self, run: RunTool, prepared: PreparedCall, ctx: ToolContext | None) -> ToolResult:
         tape, call, path = self._tape, prepared.call, _PATH.get()
-        is_taped = not self._is_live and tape is not None and not prepared.tool.is_agent
-        if is_taped and tape is not None and not tape.is_entered(call, path):
+        is_run = self._is_live or prepared.tool.is_agent
+        if tape is not None and not (is_run or tape.is_entered(call, path)):
             try:
                 return tape.result(call, path)
             except ReplayMismatchError as error:
@@ -176,7 +175,7 @@ class _TapedModel:
     def __init__(self, cassette: Cassette, agent: Agent[Any, Any]) -> None:
         self._cassette = cassette
         self.model = agent.runtime.model
-        self.traits = agent.runtime.traits if hasattr(agent.runtime, "traits") else traits_of(None)
+        self.traits = agent.runtime.traits
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
         reply = self._cassette.reply(request)
