@@ -24,10 +24,7 @@ _ROW = 3  # consecutive words
 _EXAMPLE = 6  # consecutive words of the prompt: small models repeat its examples
 _VALUE = 3  # words of the longest text that counts as a value
 _WORD = re.compile(r"[^\W_]+")
-_TOKENS = (
-    re.compile(r"\S+"),
-    re.compile(r"[^\s{}\[\]\",;]+"),
-)  # separated by blanks, or by the punctuation of JSON
+_TOKENS = (re.compile(r"\S+"), re.compile(r"[^\s{}\[\]\",;]+"))  # between blanks, or in JSON without blanks
 _NAME = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
 _IDENTIFIER = re.compile(r"\w*[^\W_]_\w+")
 _ADDRESS = re.compile(r"://|@|\bwww\.|\b[\w-]+\.[a-z]{2,}\b")
@@ -97,9 +94,8 @@ class LessonGuard:
 
 def plain(text: str) -> str:
     """One line in Unicode normalization form KC, without combining marks and invisible characters."""
-    visible = (
-        char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) not in _INVISIBLE
-    )
+    folded = unicodedata.normalize("NFKC", text)
+    visible = (char for char in folded if unicodedata.category(char) not in _INVISIBLE)
     return " ".join("".join(char if char.isprintable() else " " for char in visible).split())
 
 

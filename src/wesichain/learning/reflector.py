@@ -67,7 +67,7 @@ class Reflection(Value):
     def verdict_on(self, sequence: Sequence[str]) -> bool | None:
         """Whether the sequence helped (True) or harmed (False); None if the run did not follow it.
 
-        It also harmed if one of its calls failed and the run succeeded in another way.
+        A sequence that was followed with a failed call counts as harmful.
         """
         if self.outcome == "unknown":
             return None
@@ -88,7 +88,7 @@ class GroundedReflector:
         run = RunReader().reflect(task, output, feedback)
         if run.outcome != "failure":
             return run
-        warning = _way("Pitfalls", run.attempted, run, origin_of(run, output))
+        warning = _bullet_of("Pitfalls", run.attempted, run, origin_of(run, output))
         return replace(run, proposals=(warning, *run.proposals))
 
 
@@ -153,7 +153,7 @@ def _proposals(
     if run.outcome != "success":
         return
     if run.worked:
-        yield _way("Strategies", run.worked, run, origin)
+        yield _bullet_of("Strategies", run.worked, run, origin)
     for rule in dict.fromkeys(
         rules_from_corrections(calls, {str(spec["name"]): parameters_of(spec) for spec in specs})
     ):
@@ -185,7 +185,9 @@ def parameters_of(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     return known if is_object(known) else {}
 
 
-def _way(section: Section, tools: tuple[str, ...], run: Reflection, origin: Provenance) -> PlaybookBullet:
+def _bullet_of(
+    section: Section, tools: tuple[str, ...], run: Reflection, origin: Provenance
+) -> PlaybookBullet:
     """The bullet of a sequence of tools that worked or failed."""
     content = sentence_of(section, tools)
     return bullet_about(tools, content, section=section, example_task=run.intent, provenance=origin)

@@ -93,7 +93,7 @@ async def compare_drift(
     """Run the tasks that differ with the real model and tools, and compare the scores with the recordings.
 
     Each run is replayed up to its first difference and continues live. The case with the same task has the
-    expected answer; without one, the recorded answer is expected. Returns None if nothing differs.
+    expected answer; without one, the recorded answer is expected. None if there is nothing to compare.
     """
     known = {case.task: case for case in cases}
     pairs: list[tuple[Case, Drift]] = []

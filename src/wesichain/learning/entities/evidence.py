@@ -102,8 +102,8 @@ class EvidenceTally(Value, omit_defaults=True):
     def tested(self, *, success: bool) -> EvidenceTally:
         """Add a run with the bullet to a sequential test against the success rate without it.
 
-        The hypotheses are that it halves the failures (help) or the successes (harm). The ratio is limited on
-        both sides, so that a bullet that helped at first and then harms is withdrawn as well.
+        The hypotheses are that it halves the failures (help) or the successes (harm). The ratio has a
+        lower limit, so that a bullet that helped at first and then harms is withdrawn as well.
         """
         rate = _mean(*self._sides()[1])
         helps, harms = (1 + rate) / 2, rate / 2

@@ -1,6 +1,6 @@
 """The playbook on disk: a folder for each domain, with a log of deltas and an index that can be rebuilt.
 
-    playbook.json             the version of the data model, and the first embedder
+    playbook.json             the version of the data model, and the embedder that it was created with
     <hash>/log.jsonl          the domain's head, its state at the last compaction, then a line for each delta
     <hash>/past-*.jsonl       earlier logs, for the journal and rollbacks
     <hash>/index.faiss        vectors; may be deleted at any time
@@ -150,13 +150,13 @@ class FileLog(Log):
         for path in self._files():
             lines, _ = read_lines(path)
             try:
-                mended, bad = _mend(lines, domain=self._domain)
+                repaired, bad = _with_gaps(lines, domain=self._domain)
             except CodecError as error:
                 raise CorruptRecordError(f"{path} cannot be repaired: {error}") from error
             if bad:
                 append(self.folder / "damaged.jsonl", [lines[at] for at in bad], sync=self._sync)
-            if mended != lines:
-                self._put(path, mended)
+            if repaired != lines:
+                self._put(path, repaired)
             kept += len(lines) - len(bad)
             places += [f"{path.name}:{at + 1}" for at in bad]
         return Repaired(kept, tuple(places))
@@ -208,18 +208,18 @@ def _domain_of(folder: Path) -> str | None:
     return None
 
 
-def _mend(lines: Sequence[bytes], *, domain: str) -> tuple[list[bytes], list[int]]:
+def _with_gaps(lines: Sequence[bytes], *, domain: str) -> tuple[list[bytes], list[int]]:
     """The lines, with a gap for every missing or unreadable one, and the numbers of the unreadable ones."""
-    shelf, mended, bad = Shelf(domain), list[bytes](), list[int]()
+    shelf, repaired, bad = Shelf(domain), list[bytes](), list[int]()
 
     def keep(record: Record, line: bytes) -> None:
         shelf.follow(record)
-        mended.append(line)
+        repaired.append(line)
 
     for at, line in enumerate(lines):
         gap = Gap(at + 1)
         record = _readable(line)
-        if not mended and not isinstance(record, Head):
+        if not repaired and not isinstance(record, Head):
             lost = Head(domain, hash="")
             keep(lost, line_of(lost))
         if record is None:
@@ -231,7 +231,7 @@ def _mend(lines: Sequence[bytes], *, domain: str) -> tuple[list[bytes], list[int
         except CodecError:
             keep(gap, line_of(gap))
             keep(record, line)
-    return mended, bad
+    return repaired, bad
 
 
 def _readable(line: bytes) -> Record | None:

@@ -47,7 +47,7 @@ def read_cassette(path: Path) -> tuple[Recording, ...]:
         raise CodecError(f"{path} is not a cassette: its first line is not the head of one")
     head, *lines = (
         path.read_bytes().removesuffix(b"\n").split(b"\n")
-    )  # texts may contain other line separators
+    )  # not `splitlines`: a text may have more
     plain: Any = parse_json(head)
     if plain.get("version") != VERSION:
         raise CodecError(
