@@ -36,7 +36,7 @@ class VectorIndex:
         self._vectors: Any = _faiss.IndexFlatIP(embedder.dimension)
         self._keys: dict[str, bytes] = {}  # the hash of each bullet's text, by the bullet's id
         self._waiting: dict[str, str] = {}  # texts to embed, by the bullet's id
-        self._rows: dict[str, int] = {}  # row numbers in FAISS, by the bullet's id, in order
+        self._rows: dict[str, int] = {}  # of the vectors in FAISS, by the bullet's id, in their order
         self._unsaved: set[str] = set()
 
     @property
