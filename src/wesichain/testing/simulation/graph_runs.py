@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from copy import copy
 from functools import partial, wraps
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from wesichain.core.internal import replace
 from wesichain.errors import ConfigError, GraphError, GraphInterruptedError
@@ -15,6 +15,10 @@ from wesichain.graph import Checkpointer, Entry, ExecutionOptions, Graph
 from .boundary import Process
 from .people import Answers, SimulatedQuestion, answers_to
 from .simulated_run import SimulatedRun
+
+
+def is_graph(program: object) -> TypeGuard[Graph[Any]]:
+    return isinstance(program, Graph)
 
 
 async def run_graph(run: SimulatedRun, process: Process, given: Graph[Any]) -> None:

@@ -11,13 +11,12 @@ from typing import Any, TypeAlias
 from wesichain.core import to_json
 from wesichain.core.internal import Mutable, replace
 from wesichain.errors import ConfigError
-from wesichain.graph import Graph
 from wesichain.testing.seams import installed
 
 from .agent_runs import run_agent
 from .durable_runs import run_durable
 from .faults import Fault, Faults
-from .graph_runs import run_graph
+from .graph_runs import is_graph, run_graph
 from .scenario import Invariant, Scenario, Trace, check_invariants, is_durable
 from .simulated_run import SimulatedRun
 from .violations import Report, Violation, name_of
@@ -147,7 +146,7 @@ async def _run_to_end(run: SimulatedRun) -> None:
     if run.scenario.world is not None:
         run.world = run.scenario.world()
     process, program = run.new_process()
-    if isinstance(program, Graph):
+    if is_graph(program):
         await run_graph(run, process, program)
     elif is_durable(program):
         await run_durable(run, process, program)
