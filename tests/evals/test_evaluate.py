@@ -1,4 +1,4 @@
-"""Evaluations: every run is scored by what its case says, and two versions are told apart or not."""
+"""Evaluations: every run is scored by what its case says, and two versions are compared."""
 
 from __future__ import annotations
 
@@ -242,11 +242,11 @@ def test_wrong_use_is_refused_before_a_run(options: dict[str, Any], said: str) -
 
 
 def test_each_attempt_is_a_recorded_run_and_what_was_done_is_not_done_again(tmp_path: Path) -> None:
-    told: list[Result] = []
+    early: list[Result] = []
     cases = [Case(str(number), "go", expected="x") for number in range(5)]
     agent, recorder = answering({"go": "x"}), Recorder(tmp_path)
-    first = asyncio.run(evaluate(agent, cases[:3], repeat=2, events=[recorder], on_result=told.append))
-    whole = asyncio.run(evaluate(agent, cases, repeat=2, at_once=8, events=[recorder], done=told))
+    first = asyncio.run(evaluate(agent, cases[:3], repeat=2, events=[recorder], on_result=early.append))
+    whole = asyncio.run(evaluate(agent, cases, repeat=2, at_once=8, events=[recorder], done=early))
     recorder.close()
     assert whole.results[:6] == first.results
     assert [(one.case, one.attempt) for one in whole.results] == [(c.id, n) for c in cases for n in (1, 2)]

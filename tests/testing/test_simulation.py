@@ -230,11 +230,11 @@ def test_a_fault_does_what_it_says(fault: Fault, lines: list[str]) -> None:
     assert len(trace.effects["write"]) == written.count("begin")
     assert len({effect.key for effect in trace.effects["write"]}) <= 2
     assert trace.processes == (2 if fault.kind == "crash" else 1)
-    told = " ".join(event.message for event in trace.events if isinstance(event, StepFailed))
-    assert ("did not finish within 30 s and was stopped" in told) == (
+    messages = " ".join(event.message for event in trace.events if isinstance(event, StepFailed))
+    assert ("did not finish within 30 s and was stopped" in messages) == (
         fault.kind in ("tool_hangs", "tool_late")
     )
-    assert ("the connection was reset" in told) == (fault.kind == "tool_raises")
+    assert ("the connection was reset" in messages) == (fault.kind == "tool_raises")
 
 
 def test_a_tool_without_a_timeout_cannot_hang() -> None:
