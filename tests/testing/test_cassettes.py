@@ -165,6 +165,25 @@ async def survey(ctx: ToolContext) -> str:
     return f"{first.output} {second.output}"
 
 
+@tool(name="stock")
+async def estimated_stock(ctx: ToolContext, item: str) -> str:
+    """An agent estimates how many there are."""
+    return (await Agent(Model(), name="estimator").run(f"How many {item}?", parent=ctx)).output
+
+
+@tool
+async def compare(ctx: ToolContext) -> str:
+    """Two agents make equal calls, of two tools with one name."""
+    counting = Agent(Model(*asks("stock", "lamp")), tools=[stock], name="counting")
+    estimating = Agent(Model(*asks("stock", "lamp")), tools=[estimated_stock], name="estimating")
+    runs = [await agent.run("How many lamps?", parent=ctx) for agent in (estimating, counting)]
+    return " ".join(run.output for run in runs)
+
+
+def comparing() -> Agent[Any, str]:
+    return Agent(Model(ToolCall("c", "compare", {})), tools=[compare])
+
+
 def surveying() -> Agent[Any, str]:
     return Agent(Model(ToolCall("c", "survey", {})), tools=[survey])
 
@@ -226,6 +245,7 @@ WAYS: dict[str, tuple[Make, Use]] = {
     "runs-side-by-side": (plain, ask_three),
     "agents-inside": (nested, ask),
     "two-agents-inside-one-call": (surveying, ask),
+    "equal-calls-of-two-tools-of-one-name": (comparing, ask),
     "a-run-with-an-id-of-its-own": (nested, ask_with_an_id),
     "two-runs-with-one-id": (plain, ask_twice),
     "an-approval-at-depth": (approving, approve),

@@ -133,10 +133,11 @@ class Cassette(Seam):
     @override
     async def tool(self, run: RunTool, prepared: PreparedCall, ctx: ToolContext | None) -> ToolResult:
         tape, call, path = self._tape, prepared.call, _PATH.get()
+        agent = "" if ctx is None else ctx.agent
         is_run = self._is_live or prepared.tool.is_agent
-        if tape is not None and not (is_run or tape.is_entered(call, path)):
+        if tape is not None and not (is_run or tape.is_entered(call, path, agent)):
             try:
-                return tape.result(call, path)
+                return tape.result(call, path, agent)
             except ReplayMismatchError as error:
                 self._differs(error)
         token = _PATH.set((*path, call.id))

@@ -45,19 +45,20 @@ class Tape:
     def __init__(self, runs: Iterable[Recording]) -> None:
         self._redactor = Redactor()
         self._exchanges: list[_Exchange] = []
-        self._results: list[tuple[str, ToolCompleted | StepFailed]] = []
+        # Calls by their key and agent: in a cassette, the name of the agent of an outermost run is not known.
+        self._results: list[tuple[str, str, ToolCompleted | StepFailed]] = []
         self._tools: dict[str, list[Any]] = {}  # several agents may have different tools with one name
-        self._entered: set[str] = set()
+        self._entered: set[tuple[str, str]] = set()
         for run in runs:
             for scope in run.scopes:
                 self._read_scope(run, scope)
 
-    def is_entered(self, call: ToolCall, path: Sequence[str]) -> bool:
+    def is_entered(self, call: ToolCall, path: Sequence[str], agent: str) -> bool:
         """Whether the call contains runs of agents: then its code runs again, and these runs are replayed.
 
         `path` has the ids of the calls around it, outermost first.
         """
-        return self._call_key(call, path) in self._entered
+        return (self._call_key(call, path), agent if path else "") in self._entered
 
     def _read_scope(self, run: Recording, scope: str) -> None:
         requests = iter(run.requests(scope))
@@ -65,12 +66,14 @@ class Tape:
         calls: dict[str, ToolCall] = {}
         path = _path_of(scope)
         inside = {call_in(one, scope) for one in run.scopes}
+        agent = ""
         for event in run.events:
             if event.scope != scope:
                 continue
             match event:
                 case RunStarted(tools=tools) | ToolsOffered(tools=tools) | HandedOff(tools=tools):
                     self._add_tools(tools)
+                    agent = _acting_agent(event, agent)
                 case StepStarted():
                     asked = next(requests)
                 case ModelResponded(response=response) if asked is not None:
@@ -82,12 +85,12 @@ class Tape:
                 case ToolDispatched(call=call):
                     calls[call.id] = call
                     if call.id in inside:
-                        self._entered.add(self._call_key(call, path))
+                        self._entered.add((self._call_key(call, path), agent))
                 case ToolCompleted(call_id=call_id) if call_id in calls:
-                    self._results.append((self._call_key(calls[call_id], path), event))
+                    self._results.append((self._call_key(calls[call_id], path), agent, event))
                 case StepFailed(call_id=str() as call_id) if call_id in calls and event.error:
                     if event.decision not in ("waiting", "cancelled", "not_begun"):
-                        self._results.append((self._call_key(calls[call_id], path), event))
+                        self._results.append((self._call_key(calls[call_id], path), agent, event))
                 case _:
                     pass
 
@@ -143,13 +146,14 @@ class Tape:
             actual=actual,
         )
 
-    def result(self, call: ToolCall, path: Sequence[str]) -> ToolResult:
+    def result(self, call: ToolCall, path: Sequence[str], agent: str) -> ToolResult:
         """Return the recorded result of a call. Another call raises a `ReplayMismatchError`."""
-        key = self._call_key(call, path)
-        for place, (known, event) in enumerate(self._results):
-            if known == key:
-                del self._results[place]
-                return _result(call, event)
+        key, owner = self._call_key(call, path), agent if path else ""
+        found = [one for one in self._results if one[0] == key]
+        if found:  # the agent is not known of a tool without a context, which cannot have run agents
+            best = max(found, key=lambda one: (one[1] == owner, (key, one[1]) not in self._entered))
+            self._results.remove(best)
+            return _result(call, best[2])
         raise ReplayMismatchError(
             f"the call {call.name!r} with {_short(to_plain(call.args))} is not in the cassette{_HINT}",
             actual=call,
@@ -157,6 +161,13 @@ class Tape:
 
 
 _HINT = "; record it again with 'pytest --wesichain=record', or compare with '--wesichain=drift'"
+
+
+def _acting_agent(event: RunStarted | ToolsOffered | HandedOff, before: str) -> str:
+    """The agent of an inner run that acts after an event; "" in an outermost run."""
+    if isinstance(event, HandedOff) and event.scope:
+        return event.target
+    return event.agent if isinstance(event, RunStarted) and not event.resumed else before
 
 
 def _path_of(scope: str) -> tuple[str, ...]:
