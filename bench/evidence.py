@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 
 from wesichain.learning import PlaybookBullet, Provenance, Reflection, ToolCallingStrategy
-from wesichain.learning.crediting import credited, settled
+from wesichain.learning.credit import credit_run, with_stage
 
 RUNS = 60  # per simulation
 NOISES = (0.0, 0.1, 0.2)  # shares of wrong labels
@@ -39,7 +39,7 @@ def lesson() -> PlaybookBullet:
         sources=("a", "b"),
         provenance=Provenance("model"),
     )
-    return settled(made, now=0)
+    return with_stage(made, now=0)
 
 
 def withdrawn_after(rates: tuple[float, float], noise: float, chance: Random) -> int | None:
@@ -51,7 +51,7 @@ def withdrawn_after(rates: tuple[float, float], noise: float, chance: Random) ->
         run = Reflection(
             "r", "success" if good else "failure", "label", "t", "d", "", attempted=("pay",), iterations=3
         )
-        bullet = credited(bullet, run, shown=shown, helped=good if shown else None, half_life=50, now=0)
+        bullet = credit_run(bullet, run, shown=shown, helped=good if shown else None, half_life=50, now=0)
         if not bullet.is_visible:
             return number
     return None

@@ -1,4 +1,4 @@
-"""Evaluations: every run is scored by what its case says, and two versions are told apart or not."""
+"""Evaluations: every run is scored by what its case says, and two versions are compared."""
 
 from __future__ import annotations
 
@@ -175,9 +175,9 @@ def giving(value: Any) -> Any:
         *((giving(value), Score("check", 1.0)) for value in (True, None, 1, 1.0)),
         *((giving(value), Score("check", 0.0)) for value in (False, "", 0)),
         (giving(0.4), Score("check", 0.4)),
-        (giving(1.5), Score("check", 0.0, "the check gave 1.5, which is no score")),
-        (giving(-1), Score("check", 0.0, "the check gave -1, which is no score")),
-        (giving([1]), Score("check", 0.0, "the check gave [1], which is no score")),
+        (giving(1.5), Score("check", 0.0, "the check returned 1.5, which is not a score")),
+        (giving(-1), Score("check", 0.0, "the check returned -1, which is not a score")),
+        (giving([1]), Score("check", 0.0, "the check returned [1], which is not a score")),
     ],
 )
 def test_checks_are_functions(check: Any, score: Score) -> None:
@@ -228,7 +228,7 @@ def test_a_judge_that_says_nothing_fails_the_case() -> None:
     [
         (
             {"cases": [Case("one", "go", rubric="kind")]},
-            "case 'one' has a rubric; give a judge that reads it",
+            "case 'one' has a rubric; pass a judge",
         ),
         ({"repeat": 0}, "repeat and at_once are at least 1, got 0 and 4"),
         ({"at_once": 0}, "repeat and at_once are at least 1, got 1 and 0"),
@@ -242,11 +242,11 @@ def test_wrong_use_is_refused_before_a_run(options: dict[str, Any], said: str) -
 
 
 def test_each_attempt_is_a_recorded_run_and_what_was_done_is_not_done_again(tmp_path: Path) -> None:
-    told: list[Result] = []
+    early: list[Result] = []
     cases = [Case(str(number), "go", expected="x") for number in range(5)]
     agent, recorder = answering({"go": "x"}), Recorder(tmp_path)
-    first = asyncio.run(evaluate(agent, cases[:3], repeat=2, events=[recorder], on_result=told.append))
-    whole = asyncio.run(evaluate(agent, cases, repeat=2, at_once=8, events=[recorder], done=told))
+    first = asyncio.run(evaluate(agent, cases[:3], repeat=2, events=[recorder], on_result=early.append))
+    whole = asyncio.run(evaluate(agent, cases, repeat=2, at_once=8, events=[recorder], done=early))
     recorder.close()
     assert whole.results[:6] == first.results
     assert [(one.case, one.attempt) for one in whole.results] == [(c.id, n) for c in cases for n in (1, 2)]

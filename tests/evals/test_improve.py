@@ -13,7 +13,7 @@ from wesichain.core import LlmRequest, LlmResponse, Message, Role, Usage
 from wesichain.core.internal import dump_json
 from wesichain.errors import ConfigError
 from wesichain.evals import Case, Improvement, improve, improve_sync
-from wesichain.evals.improving import AgentTexts, RewrittenLlm, halves
+from wesichain.evals.improvement import AgentTexts, RewrittenLlm, halves
 from wesichain.policy import Budget
 from wesichain.testing import FunctionLlm, ScriptedLlm, calls
 from wesichain.testing.models import Reply
@@ -59,7 +59,7 @@ def agent(instructions: str | None = "You are a clerk.") -> Agent[Any, str]:
     return Agent(FunctionLlm(clerk), tools=[pay], instructions=instructions)
 
 
-def told(instructions: str = "", **tools: str) -> dict[str, Any]:
+def proposal(instructions: str = "", **tools: str) -> dict[str, Any]:
     return {
         "instructions": instructions,
         "tools": [{"name": name, "description": text} for name, text in tools.items()],
@@ -68,10 +68,13 @@ def told(instructions: str = "", **tools: str) -> dict[str, Any]:
 
 BETTER = [
     pytest.param(
-        "You are a clerk.", told(f"You are a clerk. {RULE}"), f"+You are a clerk. {RULE}", id="instructions"
+        "You are a clerk.",
+        proposal(f"You are a clerk. {RULE}"),
+        f"+You are a clerk. {RULE}",
+        id="instructions",
     ),
-    pytest.param(None, told(RULE), f"+{RULE}", id="an-agent-without-instructions"),
-    pytest.param("You are a clerk.", told(pay=f"Pay. {RULE}"), f"+Pay. {RULE}", id="a-tools-description"),
+    pytest.param(None, proposal(RULE), f"+{RULE}", id="an-agent-without-instructions"),
+    pytest.param("You are a clerk.", proposal(pay=f"Pay. {RULE}"), f"+Pay. {RULE}", id="a-tools-description"),
 ]
 
 
@@ -79,7 +82,7 @@ BETTER = [
 async def test_texts_that_help_are_found_and_tested(
     own: str | None, reply: dict[str, Any], changed: str
 ) -> None:
-    rewriter = Rewriter(told("Be kind."), reply)
+    rewriter = Rewriter(proposal("Be kind."), reply)
     subject = agent(own)
     found = await improve(subject, CASES, llm=rewriter)
     assert (found.before, found.after, found.lift, found.passed) == (0.0, 1.0, 1.0, True)
@@ -90,7 +93,7 @@ async def test_texts_that_help_are_found_and_tested(
 
 
 async def test_the_rewriter_sees_failed_runs_and_no_held_out_case() -> None:
-    rewriter = Rewriter(told("Be kind."), told(RULE))
+    rewriter = Rewriter(proposal("Be kind."), proposal(RULE))
     await improve(agent(), CASES, llm=rewriter)
     _, held = halves(CASES)
     shown = "".join(rewriter.seen)
@@ -99,7 +102,7 @@ async def test_the_rewriter_sees_failed_runs_and_no_held_out_case() -> None:
     number = int(first["task"].split()[1])
     assert first == {
         "task": f"Pay {number} euros",
-        "calls": [f'pay({{"amount":{number}}})', f'gave "paid {number}"'],
+        "calls": [f'pay({{"amount":{number}}})', f'returned "paid {number}"'],
         "answer": f'"paid {number}"',
         "why": f"expected: 'paid {number}' is not 'paid {number}00'",
     }
@@ -112,7 +115,7 @@ async def test_the_rewriter_sees_failed_runs_and_no_held_out_case() -> None:
 
 
 async def test_the_rewriter_sees_what_did_not_help() -> None:
-    rewriter = Rewriter(told("Be kind."), told("Be brief."), told(RULE))
+    rewriter = Rewriter(proposal("Be kind."), proposal("Be brief."), proposal(RULE))
     await improve(agent(), CASES, llm=rewriter)
     tried = [json.loads(one)["tried without success"] for one in rewriter.seen]
     assert tried == [[], ["Be kind."], ["Be kind.", "Be brief."]]
@@ -121,7 +124,7 @@ async def test_the_rewriter_sees_what_did_not_help() -> None:
 WORSE = [
     pytest.param([], id="no-proposal"),
     pytest.param(["nonsense"], id="a-reply-that-cannot-be-read"),
-    pytest.param([told("Be kind."), told("Be brief.")], id="rewritings-that-do-not-help"),
+    pytest.param([proposal("Be kind."), proposal("Be brief.")], id="rewritings-that-do-not-help"),
 ]
 
 
@@ -141,7 +144,7 @@ async def test_a_text_that_only_fits_what_it_was_made_from_fails_the_gate() -> N
         task = request.messages[-1].text
         return f"paid {int(task.split()[1]) * 100}" if "cents" in system and task in known else "no"
 
-    found = await improve(Agent(FunctionLlm(parrot), instructions="x"), CASES, llm=Rewriter(told(RULE)))
+    found = await improve(Agent(FunctionLlm(parrot), instructions="x"), CASES, llm=Rewriter(proposal(RULE)))
     assert (found.lift, found.passed) == (0.0, False)
     assert found.diff
 
@@ -163,7 +166,7 @@ async def test_the_budget_bounds_the_runs(budget: Budget | int, runs: int) -> No
         reply = clerk(request)
         return replace(reply, usage=Usage(30, 10)) if isinstance(reply, LlmResponse) else reply
 
-    replies = [told(f"Try {number}.") for number in range(50)]
+    replies = [proposal(f"Try {number}.") for number in range(50)]
     subject = Agent(FunctionLlm(spending), tools=[pay])
     assert (await improve(subject, CASES, llm=Rewriter(*replies), budget=budget)).runs == runs
 

@@ -40,7 +40,7 @@ def book(tmp_path: Path) -> Iterator[Playbook]:
         yield opened
 
 
-async def told(
+async def advice_for(
     book: Playbook, task: str = "pay the bill", *, run_id: str = "r", tools: Any = TOOLS
 ) -> Advice:
     return await advise(book, task, run_id=run_id, domain="shop", tools=tools)
@@ -77,7 +77,7 @@ NOTHING = [
 @pytest.mark.parametrize("bullet", NOTHING)
 async def test_nothing_is_shown_where(book: Playbook, bullet: PlaybookBullet) -> None:
     book.record(bullet, domain="shop")
-    assert await told(book) == Advice()
+    assert await advice_for(book) == Advice()
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_how_alike_a_task_has_to_be(bullet: PlaybookBullet, least: float) -> Non
 async def test_a_warning_is_shown_where_a_person_wrote_it(book: Playbook, author: str, shown: bool) -> None:
     warning = strategy("pay the bill", "a", section="Pitfalls", harmful=9, provenance=Provenance(author))
     book.record(warning, domain="shop")
-    assert ("Warning:" in (await told(book)).text) is shown
+    assert ("Warning:" in (await advice_for(book)).text) is shown
 
 
 @given(st.text(max_size=20), st.text(min_size=1, max_size=20))
@@ -123,8 +123,8 @@ def test_shares_are_kept(share: float, stage: Any) -> None:
 async def test_what_is_drawn_out_is_held_and_told(tmp_path: Path) -> None:
     with Playbook.open(tmp_path / "p", words(), explore=0.5) as book:
         book.record(strategy("pay the bill", "a", id="s"), domain="shop")
-        found = [await told(book, run_id=str(number)) for number in range(60)]
-        again = [await told(book, run_id=str(number)) for number in range(60)]
+        found = [await advice_for(book, run_id=str(number)) for number in range(60)]
+        again = [await advice_for(book, run_id=str(number)) for number in range(60)]
     assert found == again
     assert {(item.shown, item.held) for item in found} == {(("s",), ()), ((), ("s",))}
     assert 15 < sum(bool(item.shown) for item in found) < 45
@@ -136,7 +136,7 @@ async def test_nothing_is_held_back_by_default(tmp_path: Path) -> None:
         book.record(strategy("pay the bill", "a", id="staging"), domain="shop")
         book.record(strategy("pay the bill", "b", helpful=9, id="prod"), domain="shop")
         book.promote("prod")
-        found = [await told(book, run_id=str(number)) for number in range(60)]
+        found = [await advice_for(book, run_id=str(number)) for number in range(60)]
     assert {(frozenset(item.shown), item.held) for item in found} == {(frozenset({"staging", "prod"}), ())}
 
 
@@ -144,7 +144,7 @@ async def test_what_an_operator_forces_is_never_held_back(tmp_path: Path) -> Non
     with Playbook.open(tmp_path / "p", words(), holdback=1) as book:
         book.record(note("Pay the bill in cents.", id="n"), domain="shop")
         book.promote("n", force=True)
-        assert (await told(book, "pay the bill in cents")).shown == ("n",)
+        assert (await advice_for(book, "pay the bill in cents")).shown == ("n",)
 
 
 @pytest.mark.parametrize(("ruling", "shown"), [("owner", True), ("forced", True), ("none", False)])
@@ -159,7 +159,7 @@ async def test_a_store_that_is_away_costs_the_advice_and_not_the_run(tmp_path: P
 
     with Playbook.open(tmp_path / "p", FunctionEmbedder("words", 64, function=broken)) as book:
         book.record(strategy("pay the bill", "a"), domain="shop")
-        advice = await told(book)
+        advice = await advice_for(book)
     assert (advice.text, "the endpoint is down" in advice.trouble) == ("", True)
 
 
@@ -176,7 +176,7 @@ async def test_a_slow_store_does_not_hold_up_the_loop(tmp_path: Path) -> None:
         book.record(strategy("pay the bill", "a"), domain="shop")
         begun.clear()
         go.clear()
-        advice = asyncio.create_task(told(book))
+        advice = asyncio.create_task(advice_for(book))
         await until(begun.is_set)
         go.set()
         assert (await advice).text

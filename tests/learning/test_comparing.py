@@ -36,11 +36,11 @@ def by_euros(amount: int) -> str:
 
 
 def student(request: LlmRequest) -> Reply:
-    """Takes advice; without it, or told nothing, it takes the wrong one of two tools that look alike."""
-    told = next((item.text for item in request.messages if item.role is Role.SYSTEM), "")
+    """Takes advice; without advice it takes the wrong one of two similar tools."""
+    prompt = next((item.text for item in request.messages if item.role is Role.SYSTEM), "")
     if any(item.role is Role.TOOL for item in request.messages):
         return "done"
-    return calls(("by_cents" if "by_cents" in told else "by_euros", {"amount": 5}))
+    return calls(("by_cents" if "by_cents" in prompt else "by_euros", {"amount": 5}))
 
 
 def used_cents(_: TaskInput, output: Any) -> Feedback:
@@ -69,10 +69,10 @@ async def test_a_bullet_that_helps_is_trusted_and_a_harmful_one_is_found_out(tmp
 
 
 def seen(book: Playbook, *, shown: bool, good: bool, at: int, tools: dict[str, str] | None = None) -> None:
-    told = {"shown": ["s"] if shown else [], "held": [] if shown else ["s"], "tools": tools or {}}
+    notes = {"shown": ["s"] if shown else [], "held": [] if shown else ["s"], "tools": tools or {}}
     output = run_of(f"t{at}", "a", answer=str(at))
     task = TaskInput(f"t{at}", "pay the bill", domain="shop")
-    reflection = GroundedReflector().reflect(task, replace(output, metadata=told), Feedback(label=good))
+    reflection = GroundedReflector().reflect(task, replace(output, metadata=notes), Feedback(label=good))
     SemanticCurator().merge(book, reflection)
 
 

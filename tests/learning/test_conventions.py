@@ -84,9 +84,9 @@ async def run_and_learn(
 async def test_an_owners_words_teach_it_at_once(book: Playbook, row: tuple[str, ...]) -> None:
     name, parameter, value, sentence, _ = row
     tool = refusing(name, parameter, f"invalid {parameter}")
-    told = Feedback(label=False, why=sentence, by="owner")
+    feedback = Feedback(label=False, why=sentence, by="owner")
     task = f"Please do it with this: {value}"
-    await run_and_learn(book, tool, parameter, task=task, feedback=told)
+    await run_and_learn(book, tool, parameter, task=task, feedback=feedback)
     assert sentence in await prompt_of(book, tool, "Please do it with this: another")
     assert book.bullets("shop")[0].tool_sequence == (name,)
 

@@ -161,7 +161,7 @@ async def test_without_a_generator_runs_can_be_submitted_and_nothing_else(playbo
         await learner.run(tasks(1))
     with pytest.raises(ConfigError, match="needs a playbook"):
         Learner(Scripted(steady))
-    with pytest.raises(ConfigError, match="does not say what was asked"):
+    with pytest.raises(ConfigError, match="does not contain its task"):
         learner.submit(run_of("t0", "a"))
     with pytest.raises(ConfigError, match="takes the run first"):
         learner.submit(tasks(1)[0])

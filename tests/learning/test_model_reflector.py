@@ -71,6 +71,11 @@ TAKEN = [
         id="an-order",
     ),
     pytest.param(
+        rule("For reorders, write none.", "format", parameter="order"),
+        "refund, order: For reorders, write none.",
+        id="a-name-within-a-word",
+    ),
+    pytest.param(
         rule("Stop and answer when refund returns a result.", "stop", parameter=None),
         "Stop and answer when refund returns a result.",
         id="when-to-stop",
@@ -139,9 +144,9 @@ async def test_the_model_reads_of_a_run_what_is_there_up_to_a_length() -> None:
     (request,) = llm.requests
     facts = json.loads(request.messages[1].text)
     assert [spec["name"] for spec in facts["tools"]] == ["refund"]
-    told = [{"tool": "refund", "arguments": f'{{"at":{at}}}', "result": "r" * 400} for at in range(1, 7)]
+    described = [{"tool": "refund", "arguments": f'{{"at":{at}}}', "result": "r" * 400} for at in range(1, 7)]
     assert facts["runs"] == [
-        {"task": "d" * 800, "calls": told, "answer": "a" * 400, "outcome": "failure", "why": "w" * 800}
+        {"task": "d" * 800, "calls": described, "answer": "a" * 400, "outcome": "failure", "why": "w" * 800}
     ]
 
 

@@ -74,15 +74,25 @@ def test_a_line_that_a_person_changed_is_theirs(book: Playbook, tmp_path: Path) 
     assert list(book.load(page)) == []  # the second time there is nothing left to do
 
 
-def test_a_line_that_a_person_wrote_is_bound_to_the_tools_it_names(book: Playbook, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "tools"),
+    [
+        ("Ask before pay is called.", ("pay",)),
+        ("Be kind. <!-- tools: refund -->", ("refund",)),
+        ("Ask before you call pay.", ("pay",)),
+        ("Never pay... before refund: ask!", ("pay", "refund")),
+        ("Ask before `pay`, “refund”.", ("pay", "refund")),
+        ("Use pay-later, repay or pay.now, never prepay.", ()),
+    ],
+)
+def test_a_line_that_a_person_wrote_is_bound_to_the_tools_it_names(
+    book: Playbook, tmp_path: Path, line: str, tools: tuple[str, ...]
+) -> None:
     page = page_of(book, tmp_path)
-    edit(
-        page, "### Shown\n\n", "### Shown\n\n- Ask before pay is called.\n- Be kind. <!-- tools: refund -->\n"
-    )
+    edit(page, "### Shown\n\n", f"### Shown\n\n- {line}\n")
     book.load(page)
     added = {item.content: item.tool_sequence for item in book.bullets("shop") if item.is_owned}
-    assert added["Ask before pay is called."] == ("pay",)
-    assert added["Be kind."] == ("refund",)
+    assert added[line.partition(" <!--")[0]] == tools
 
 
 def test_a_line_that_a_person_deleted_retires_its_lesson_and_comes_back_when_it_is_put_back(
@@ -127,7 +137,7 @@ def test_a_sentence_that_was_retired_is_shown_again_where_a_person_writes_it_aga
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param("- A line.", "under no domain", id="no-heading"),
+        pytest.param("- A line.", "is not in a domain", id="no-heading"),
         pytest.param("# Playbook", "no domain", id="nothing"),
         pytest.param("## ../x\n- A line.", "not a domain", id="a-name-that-is-none"),
     ],

@@ -11,7 +11,7 @@ import pytest
 from tests.learning.kit import reflect, strategy
 from wesichain.core import ToolSpec, to_json
 from wesichain.learning import Playbook, PlaybookBullet, SemanticCurator
-from wesichain.learning.crediting import split
+from wesichain.learning.credit import split
 from wesichain.learning.entities.bullets import Provenance
 from wesichain.learning.entities.conditions import BAD, GOOD, case_of, deciding, fits, marks_of
 

@@ -207,7 +207,7 @@ def news(journal: Iterable[Delta]) -> Iterable[object]:
             known[bullet.id] = now
 
 
-async def told(name: str, folder: Path) -> list[str]:
+async def journal_of(name: str, folder: Path) -> list[str]:
     """A story as lines: what its runs showed, the journal, the evidence, the page, and advice for some runs."""
     clock = FakeClock()
     with Playbook.open(folder / name, words(), clock=clock, explore=0.6, holdback=0.2) as book:
@@ -227,4 +227,4 @@ async def told(name: str, folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", TOLD)
 async def test_a_story_ends_as_it_did(name: str, tmp_path: Path) -> None:
-    expected.check(STORIES / f"{name}.txt", await told(name, tmp_path))
+    expected.check(STORIES / f"{name}.txt", await journal_of(name, tmp_path))

@@ -19,7 +19,17 @@ from tests.draws import sampled
 from tests.tools.mcp.kit import raw
 from tests.trace.test_otel import Spans
 from tests.warm import python
-from wesichain import Agent, GraphBuilder, LlmRequest, LlmResponse, Role, RunInterruptedError, ToolCall, tool
+from wesichain import (
+    Agent,
+    GraphBuilder,
+    LlmRequest,
+    LlmResponse,
+    Role,
+    RunInterruptedError,
+    ToolCall,
+    ToolContext,
+    tool,
+)
 from wesichain.agent import Approve, ApproveWith, Interrupted
 from wesichain.core import TextChunk, Usage
 from wesichain.errors import CodecError, ConfigError, LlmTransportError, ReplayMismatchError
@@ -145,6 +155,40 @@ def odd() -> Agent[Any, str]:
     return Agent(Model(*asks("odd_letters", "a\u2028b")), tools=[odd_letters])
 
 
+@tool
+async def survey(ctx: ToolContext) -> str:
+    """Two agents look, one after the other; their calls have the same ids."""
+    reader = Agent(Model(*asks("stock", "lamp")), tools=[stock], name="reader")
+    helper = Agent(Model(*asks("stock", "bed")), tools=[stock], name="helper")
+    chief = Agent(Model(ToolCall("c0", "helper", {"task": "beds"})), tools=[helper.as_tool()], name="chief")
+    first = await reader.run("Look at the lamps.", parent=ctx)
+    second = await chief.run("Look at the beds.", parent=ctx)
+    return f"{first.output} {second.output}"
+
+
+@tool(name="stock")
+async def estimated_stock(ctx: ToolContext, item: str) -> str:
+    """An agent estimates how many there are."""
+    return (await Agent(Model(), name="estimator").run(f"How many {item}?", parent=ctx)).output
+
+
+@tool
+async def compare(ctx: ToolContext) -> str:
+    """Two agents make equal calls, of two tools with one name."""
+    counting = Agent(Model(*asks("stock", "lamp")), tools=[stock], name="counting")
+    estimating = Agent(Model(*asks("stock", "lamp")), tools=[estimated_stock], name="estimating")
+    runs = [await agent.run("How many lamps?", parent=ctx) for agent in (estimating, counting)]
+    return " ".join(run.output for run in runs)
+
+
+def comparing() -> Agent[Any, str]:
+    return Agent(Model(ToolCall("c", "compare", {})), tools=[compare])
+
+
+def surveying() -> Agent[Any, str]:
+    return Agent(Model(ToolCall("c", "survey", {})), tools=[survey])
+
+
 def failing() -> Agent[Any, str]:
     return Agent(Model(fails=True))
 
@@ -201,6 +245,8 @@ WAYS: dict[str, tuple[Make, Use]] = {
     "separators-of-lines-in-a-text": (plain, ask_with_separators),
     "runs-side-by-side": (plain, ask_three),
     "agents-inside": (nested, ask),
+    "two-agents-inside-one-call": (surveying, ask),
+    "equal-calls-of-two-tools-of-one-name": (comparing, ask),
     "a-run-with-an-id-of-its-own": (nested, ask_with_an_id),
     "two-runs-with-one-id": (plain, ask_twice),
     "an-approval-at-depth": (approving, approve),
@@ -296,7 +342,7 @@ BOUGHT = (buying, approve)
     [
         pytest.param(ASKED, (changed, ask), "message 1 .* expected .*Be kind.* got .*Be brief", 2, id="instructions"),
         pytest.param(ASKED, (with_another_tool, ask), "the tool 'stock' has changed", 2, id="a-tool"),
-        pytest.param(ASKED, (plain, ask_twice), "asked once more than in the cassette", 2, id="once-more"),
+        pytest.param(ASKED, (plain, ask_twice), "called more often than in the cassette", 2, id="once-more"),
         pytest.param(BOUGHT, (buying, approve_another), "the call 'order' with .*desk.* is not in", 1, id="a-call"),
     ],
 )  # fmt: skip
@@ -333,8 +379,8 @@ def test_auto_records_what_is_missing_and_replays_what_is_there(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "is no cassette"),
-        ('{"task": 1}\n', "is no cassette"),
+        ("", "is not a cassette"),
+        ('{"task": 1}\n', "is not a cassette"),
         ('{"kind":"cassette","version":2}\n', "reads 1"),
     ],
 )
@@ -343,7 +389,7 @@ def test_a_file_that_is_no_cassette_of_ours_is_refused(tmp_path: Path, text: str
     path.write_text(text, encoding="utf-8")
     with pytest.raises(CodecError, match=says):
         use(path, "replay", plain, ask)
-    with pytest.raises(ConfigError, match="takes an Agent, and was given 3"):
+    with pytest.raises(ConfigError, match="takes an Agent, got 3"):
         Cassette(path).agent(3)  # type: ignore[type-var]
 
 

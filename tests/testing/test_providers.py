@@ -45,8 +45,8 @@ class NotedWire(ChatWire):
         return made
 
     def write(self, reply: ProviderReply, *, stream: bool) -> bytes:
-        told = {one.name: getattr(reply, one.name) for one in fields(reply)}
-        changed = {name: value for name, value in told.items() if value != getattr(ProviderReply(), name)}
+        values = {one.name: getattr(reply, one.name) for one in fields(reply)}
+        changed = {name: value for name, value in values.items() if value != getattr(ProviderReply(), name)}
         self.said.append(f"write {changed}{' in pieces' if stream else ''}")
         return super().write(reply, stream=stream)
 
@@ -196,5 +196,7 @@ def test_an_ending_that_nobody_knows_is_an_error_of_a_stream_too() -> None:
 
 def test_a_wire_says_how_a_full_context_window_is_called() -> None:
     suite: Any = type("Suite", (Sound,), {"cuts": ()})()
-    with pytest.raises(AssertionError, match=re.escape("say which words the provider has for it")):
+    with pytest.raises(
+        AssertionError, match=re.escape("set `cuts` to the finish reasons for a full context window")
+    ):
         suite.test_a_full_context_window_is_a_cut_and_no_end()

@@ -1,4 +1,4 @@
-"""Seams: a hook of the process that was there before is around them, and there again after them."""
+"""Seams: a hook that was set before is called around them, and restored after them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wesichain.trace import Metrics
 
 
 class Passing(Seam):
-    """Leaves everything as it is."""
+    """A seam that changes nothing."""
 
     def __init__(self, *, is_active: bool) -> None:
         self._is_active = is_active
@@ -46,21 +46,23 @@ async def test_what_is_traced_stays_as_it_was(name: str, is_active: bool) -> Non
 
 
 class Before:
-    """A hook that notes what it is told."""
+    """A hook that records its calls."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.received: list[str] = []
 
     def responded(self, *, id: str, model: str) -> None:
-        self.told.append(f"{id} by {model}")
+        self.received.append(f"{id} by {model}")
 
     def conversation(self, id: str) -> AbstractContextManager[None]:
-        self.told.append(id)
+        self.received.append(id)
         return nullcontext()
 
 
 @pytest.mark.parametrize("before", [None, Before()])
-def test_the_hook_before_is_told_and_comes_back(before: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hook_that_was_set_before_is_called_and_restored(
+    before: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(around, "hook", before)
     run = ToolRegistry.run
     with installed(Passing(is_active=False)), installed(Passing(is_active=True)):
@@ -68,5 +70,5 @@ def test_the_hook_before_is_told_and_comes_back(before: Any, monkeypatch: pytest
         hook.responded(id="x", model="m")
         with hook.conversation("c"):
             assert ToolRegistry.run is not run
-    assert before is None or before.told == ["x by m", "c"]
+    assert before is None or before.received == ["x by m", "c"]
     assert (around.hook, ToolRegistry.run) == (before, run)

@@ -95,8 +95,8 @@ def _plain(value: object) -> str:
             parts = "".join(f" {name[:4]}:{data.decode()}" for name, data in value.parts.items())
             return f"{value.seq} {value.owner!r} base {value.base} at {value.at} {value.body}{parts}"
         case Message():
-            told = f"{value.role} {value.content!r} {value.tool_calls or ''}".rstrip()
-            return f"{told} is_error" if value.is_error else told
+            text = f"{value.role} {value.content!r} {value.tool_calls or ''}".rstrip()
+            return f"{text} is_error" if value.is_error else text
         case list() | tuple():
             return "[" + ", ".join(map(_plain, value)) + "]"
         case _:

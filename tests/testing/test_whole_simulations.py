@@ -31,7 +31,7 @@ SEEDS = {
 REPORTS = "reports"
 
 
-def told(trace: Trace) -> Iterator[str]:
+def lines_of(trace: Trace) -> Iterator[str]:
     spent = trace.spent
     yield (
         f"seed {trace.seed}, {trace.processes} processes, {len(trace.possible)} possible faults, {spent.steps} steps, "
@@ -65,7 +65,7 @@ def whole(name: str) -> str:
     lines: list[str] = []
     for seed in seeds:
         with simulated(make(), seed, Faults()) as trace:
-            lines += told(trace)
+            lines += lines_of(trace)
     return "\n".join(lines) + "\n"
 
 

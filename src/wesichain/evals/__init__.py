@@ -1,11 +1,11 @@
-"""Evaluations: cases through an agent, what each run was worth, and whether a new version is better."""
+"""Evaluations: run cases with an agent, score each run, and compare two versions."""
 
 from .cases import Case, case_of, read_cases
-from .comparing import Comparison, compare
-from .evaluating import evaluate
-from .improving import Improvement, improve, improve_sync
+from .comparison import Comparison, compare
+from .evaluation import evaluate
+from .improvement import Improvement, improve, improve_sync
 from .results import Report, Result, read_results
-from .scoring import Check, Judge, Judgement, Score
+from .scores import Check, Judge, Judgement, Score
 
 __all__ = [
     "Case",

@@ -1,4 +1,4 @@
-"""Cases: a task each, with what a good run of it is like; from a file of JSON Lines, or from a recording."""
+"""Cases: tasks with expectations, from a JSON Lines file or from a recording."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from wesichain.trace import Recording
 
 
 class Case(Value, omit_defaults=True):
-    """A task and what a good run of it is like. What is left out is not checked.
+    """A task and the expectations for a run of it. Omitted expectations are not checked.
 
-    `expected` is the answer (texts are compared without regard to case, spaces and a last full stop);
-    `contains` and `excludes` are words that the answer has or has not; `tools` are called in this order,
-    with others between them if need be; `rubric` is what a judge reads.
+    `expected` is the answer (the comparison of texts ignores case, spaces and a final full stop). `contains`
+    and `excludes` are texts that the answer must and must not contain. `tools` have to be called in this
+    order; other calls may come between them. `rubric` is the rule for a judge.
     """
 
     id: str
@@ -33,16 +33,18 @@ class Case(Value, omit_defaults=True):
 
     def __post_init__(self) -> None:
         if not self.id or not self.task.strip():
-            raise ValueError("a case has an id and a task")
+            raise ValueError("a case needs an id and a task")
         if self.max_steps is not None and self.max_steps < 1:
             raise ValueError(f"max_steps is at least 1, got {self.max_steps}")
 
 
 def read_cases(path: Path) -> tuple[Case, ...]:
-    """The cases of a file, one JSON object a line; a line without an id has its number."""
+    """Read the cases of a file, one JSON object per line. The default id is the number of the line."""
     cases = tuple(_case(plain, path, number) for number, plain in read_json_lines(path))
     if not cases:
-        raise ConfigError(f'{path} has no cases; write a line for each: {{"task": TEXT, "expected": ANSWER}}')
+        raise ConfigError(
+            f'{path} has no cases; write one line per case: {{"task": TEXT, "expected": ANSWER}}'
+        )
     twice = [name for name, times in Counter(case.id for case in cases).items() if times > 1]
     if twice:
         raise ConfigError(f"{path}: the id {twice[0]!r} is given twice; each case needs one of its own")
@@ -50,10 +52,10 @@ def read_cases(path: Path) -> tuple[Case, ...]:
 
 
 def case_of(recording: Recording) -> Case:
-    """A completed run as a case: its task, its answer, and the tools that it called, each once."""
+    """Make a case from a completed run: its task, its answer, and the tools that it called, each once."""
     end = recording.end
     if not isinstance(end, RunCompleted) or recording.start is None:
-        raise ConfigError(f"run {recording.run_id} has not completed; a case is made of an answer")
+        raise ConfigError(f"run {recording.run_id} has not completed; a case needs an answer")
     tools = dict.fromkeys(
         call.call.name for step in recording.steps if not step.scope for call in step.calls if call.ok
     )

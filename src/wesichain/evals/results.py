@@ -1,4 +1,4 @@
-"""Results: what became of each run of an evaluation, as lines of a file, and their sum."""
+"""Results: the result of each run of an evaluation, their file format, and the report."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from wesichain.core import JsonValue, Usage, from_json
 from wesichain.core.internal import Value
 from wesichain.errors import CodecError, ConfigError
 
-from .scoring import Score
+from .scores import Score
 
 Status: TypeAlias = Literal["completed", "failed", "interrupted"]
 
 
 class Result(Value, omit_defaults=True):
-    """One run of one case. It passed if it completed and every score did.
+    """The result of one run of a case. It passed if the run completed and every score passed.
 
-    `cost` is None where the price of a model is not known.
+    `cost` is None if the price of a model is not known.
     """
 
     __always__: ClassVar[tuple[str, ...]] = ("scores", "output", "steps", "tool_calls", "usage", "seconds")
@@ -43,7 +43,7 @@ class Result(Value, omit_defaults=True):
 
     @property
     def why(self) -> str:
-        """The reason that it did not pass, in a line; empty where it passed."""
+        """The reason why it did not pass, in one line; empty if it passed."""
         if self.status != "completed":
             return f"{self.status}: {self.error}"
         return "; ".join(
@@ -54,7 +54,7 @@ class Result(Value, omit_defaults=True):
 
 
 class Report(Value):
-    """Every run of an evaluation, in the order of cases and attempts."""
+    """The results of an evaluation, in the order of cases and attempts."""
 
     results: tuple[Result, ...]
 
@@ -73,7 +73,7 @@ class Report(Value):
 
     @property
     def cost(self) -> float | None:
-        """The cost of all runs; None where that of one is not known."""
+        """The cost of all runs; None if the cost of a run is not known."""
         costs = [one.cost for one in self.results]
         return None if None in costs else sum(cost for cost in costs if cost is not None)
 
@@ -89,7 +89,7 @@ def by_case(results: Iterable[Result]) -> dict[str, list[Result]]:
 
 
 def read_results(path: Path) -> tuple[Result, ...]:
-    """The results of a file. A last line that was being written when the machine went down is left out."""
+    """Read the results of a file. An incomplete last line, from a crash, is ignored."""
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
@@ -103,7 +103,5 @@ def read_results(path: Path) -> tuple[Result, ...]:
         except CodecError as error:
             if number == len(lines):
                 break
-            raise ConfigError(
-                f"{path}, line {number}: this is no result of an evaluation: {error}"
-            ) from error
+            raise ConfigError(f"{path}, line {number}: not a result of an evaluation: {error}") from error
     return tuple(found)

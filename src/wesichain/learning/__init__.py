@@ -1,6 +1,6 @@
-"""Learning: runs and the feedback on them become lessons and strategies in the prompts of later runs."""
+"""Learning: turns runs and the feedback on them into lessons and strategies in the prompts of later runs."""
 
-from . import _numpy as _numpy  # names what is missing before anything else fails
+from . import _numpy as _numpy  # raises an error with instructions if numpy is missing
 from .curator import CuratorDelta, SemanticCurator
 from .embedders import Embedder, FunctionEmbedder
 from .entities.bullets import DATA_MODEL, PlaybookBullet, Provenance, ToolCallingStrategy

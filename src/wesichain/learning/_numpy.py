@@ -1,4 +1,4 @@
-"""numpy, which the whole room needs; imported first, so that its absence is named in words."""
+"""Raises an error that names the missing extra if numpy is not installed. Imported first."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Advising: which bullets a run is shown, and which are held back from it.
+"""Advice: the choice of the bullets that a run is shown.
 
-A bullet fits a run by tool (all the tools that it names are offered) and by meaning (the task is similar to
-its example or, without one, to its own words). An owner's sentence that is bound to a tool and to no example
-fits every run that is offered the tool. Nothing is held back unless a playbook is opened with `explore` or
-`holdback`; then the draw is a hash of the run's id and the bullet's, so that a replay agrees with it.
+A bullet fits a run if the run offers all its tools and the task is similar to the bullet's example or,
+without an example, to its content. An owner's sentence that is bound to a tool and has no example fits every
+run that offers the tool. Bullets are withheld at random only if a playbook is opened with `explore` or
+`holdback`. The draw is a hash of the run's id and the bullet's id, so that a replay has the same result.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from .entities.conditions import word_in
 from .entities.wording import in_case
 from .storage.domain import Match
 
-FLOOR = 0.4  # similarity below which a learned bullet is about something else
-BOUND = 0.25  # the same for a lesson about a tool
-GENERAL = 0.15  # the same for what an operator wrote without an example of a task
+# The lowest similarity at which a bullet fits a task:
+FLOOR = 0.4  # of a learned bullet
+BOUND = 0.25  # of a lesson about a tool
+GENERAL = 0.15  # of an operator's bullet without an example task
 _CHARACTERS_A_TOKEN = 4
 
 
 class Shares(Value):
-    """What a bullet on trial is shown to, and a trusted one is held back from: shares of the runs.
+    """The shares of runs that bullets on trial are shown to and trusted bullets are withheld from.
 
-    `half_life`: after so many runs one counts half.
+    `half_life` is the number of runs after which an earlier run counts half.
     """
 
     explore: float = 1.0
@@ -44,9 +45,9 @@ class Shares(Value):
 
 
 def is_near(match: Match, floor: float) -> bool:
-    """Whether a bullet is about a task; one without an example is compared by its own words.
+    """Whether a bullet is similar enough to a task.
 
-    A lesson about a tool needs less: that the tool is offered says a part of it.
+    A lesson about a tool needs less similarity, since it only fits runs that offer the tool.
     """
     bullet, similarity = match.bullet, match.similarity
     if bullet.is_owned and bullet.tool_sequence and not bullet.example_task:
@@ -59,13 +60,13 @@ def is_near(match: Match, floor: float) -> bool:
 
 
 def draw(run_id: str, bullet_id: str) -> float:
-    """A number from 0 to 1 that is always the same for a run and a bullet, and says nothing else."""
+    """A random number from 0 to 1, always the same for a run and a bullet."""
     mark = sha256(f"{run_id}\n{bullet_id}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(mark[:7], "big") / (1 << 56)
 
 
 def is_drawn(bullet: PlaybookBullet, *, run_id: str, shares: Shares) -> bool:
-    """Whether a run is shown the bullet. What an owner wrote or an operator insists on always is."""
+    """Whether the draw shows the bullet to the run; always for owners' sentences and forced promotions."""
     if bullet.ruling in ("owner", "forced"):
         return True
     lot = draw(run_id, bullet.id)
@@ -73,9 +74,9 @@ def is_drawn(bullet: PlaybookBullet, *, run_id: str, shares: Shares) -> bool:
 
 
 def is_applicable(bullet: PlaybookBullet, tools: Fingerprints) -> bool:
-    """Whether it has a text, its tools are offered, and their schemas are those it was learned with.
+    """Whether it has a text, its tools are offered, and their schemas have not changed since it was learned.
 
-    An owner's word outlives a change of its tools.
+    An owner's sentence stays applicable when its tools change.
     """
     return (
         bool(bullet.text)
@@ -86,13 +87,13 @@ def is_applicable(bullet: PlaybookBullet, tools: Fingerprints) -> bool:
 
 
 def fitting(bullets: Sequence[PlaybookBullet]) -> list[PlaybookBullet]:
-    """Return the bullets without strategies for tasks in general, where one is for a word of this task."""
+    """Leave out general strategies if a bullet has a condition that a word of this task meets."""
     has_word = any("+" in item.condition for item in bullets)
     return [item for item in bullets if not has_word or "+" in item.condition or not _is_way(item)]
 
 
 def _is_way(bullet: PlaybookBullet) -> bool:
-    """Whether it was learned, and says nothing but which tools to call."""
+    """Whether it is a learned strategy, which only says which tools to call."""
     is_learned = bullet.provenance.author != "operator" and bullet.ruling != "forced"
     return is_learned and not bullet.lesson and bullet.section == "Strategies"
 
@@ -110,8 +111,8 @@ def make_advice(
 ) -> Advice:
     """Return the advice for a run with these tools: owners' sentences and at most `k` learned bullets.
 
-    They have `tokens` tokens together. `matches` come best first; `first` are shown whatever their stage. A
-    condition is stated in the words of the `task`.
+    Together they have at most `tokens` tokens. `matches` are sorted, best first. The bullets in `first` are
+    shown in any stage. A condition is named by the matching word of the `task`.
     """
     left = tokens * _CHARACTERS_A_TOKEN
     texts: dict[str, str] = {}  # by the id of its bullet
@@ -123,7 +124,7 @@ def make_advice(
     for bullet in (*first, *owned, *learned):
         word = word_in(bullet.condition, task)
         text = in_case(word, bullet.text) if word else bullet.text
-        # two bullets may say one thing: learned at two kinds of tasks
+        # bullets learned from different kinds of tasks may have the same text
         fits = len(text) <= left and text not in texts.values() and is_applicable(bullet, tools)
         is_new = bullet.id not in (*texts, *held)
         if not (fits and is_new and (bullet.is_owned or count < k)):

@@ -1,8 +1,8 @@
-"""The curator: takes reflections into a playbook, without a model, without chance, one delta each.
+"""The curator: merges reflections into a playbook, deterministically and without a model, one delta each.
 
-Bullets that are about the same become one; a strategy that a run followed and a lesson that it was shown
-get the credit or the blame. A strategy whose tasks one word tells apart is split by it. A bullet's words
-never change and its counters only grow, so that every state can be read in the journal and brought back.
+Equivalent bullets are merged. The outcome of a run counts for the strategies that it followed and the lessons
+that it was shown. A strategy that works only for tasks with a certain word is split. A bullet's content never
+changes and its counters only grow, so that the journal has every state and each can be restored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hashlib import sha256
 from wesichain.core.internal import Value, replace
 from wesichain.errors import ConfigError
 
-from .crediting import credited, joined, recorded, split
+from .credit import credit_run, merge_evidence, merge_record, split
 from .embedders import Vectors
 from .entities.bullets import PlaybookBullet, changed_tools, collapse
 from .entities.conditions import fits
@@ -23,16 +23,16 @@ from .reflector import Reflection
 from .storage.domain import Domain
 from .storage.journal import Delta, PlaybookChange
 
-_NEIGHBOURS = 64  # bullets about one intent that are looked at; merging keeps them fewer
+_NEIGHBOURS = 64  # bullets with a similar intent that are compared; merging keeps their number lower
 
 
 class CuratorDelta(Value):
-    """What a merge or a consolidation did, or would do: ids of bullets, and the deltas written."""
+    """The result of a merge or a consolidation (or a dry run): ids of bullets, and the deltas written."""
 
     added: tuple[str, ...] = ()
     updated: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    skipped: tuple[str, ...] = ()  # reflections that were merged before
+    skipped: tuple[str, ...] = ()  # reflections that changed nothing, such as those merged before
     deltas: tuple[Delta, ...] = ()
 
     def __bool__(self) -> bool:
@@ -40,11 +40,11 @@ class CuratorDelta(Value):
 
 
 class SemanticCurator:
-    """Merges by meaning, within a domain.
+    """Merges bullets by similarity, within a domain.
 
-    Two bullets of one section are the same when they have the same sequence of tools and a similarity
-    of at least `sequence_threshold`, or no tools at all and at least `threshold`. Bullets with
-    different sequences stay apart however alike their words are: counters belong to a sequence.
+    Two bullets of one section are merged if they have the same sequence of tools and a similarity of at
+    least `sequence_threshold`, or no tools and a similarity of at least `threshold`. Bullets with different
+    sequences are never merged, since the counters belong to a sequence.
     """
 
     def __init__(self, *, threshold: float = 0.8, sequence_threshold: float = 0.6) -> None:
@@ -57,19 +57,20 @@ class SemanticCurator:
         self._sequence_threshold = sequence_threshold
 
     def merge(self, playbook: Playbook, reflections: Reflection | Iterable[Reflection]) -> CuratorDelta:
-        """Take in one reflection or many; in which order they come does not matter.
+        """Merge one or more reflections, in any order.
 
-        Each is one change of its own. One that was merged before, or shows nothing, changes nothing.
+        Each is written as a delta of its own. A reflection that was merged before, or that teaches nothing,
+        changes nothing.
         """
         batch = [reflections] if isinstance(reflections, Reflection) else list(reflections)
-        once = {(item.domain, item.id): item for item in batch}
-        batch = [once[key] for key in sorted(once)]
+        unique = {(item.domain, item.id): item for item in batch}
+        batch = [unique[key] for key in sorted(unique)]
         vectors = playbook.embed([item.intent for item in batch])
         parts = [self._merge(playbook, item, vector) for item, vector in zip(batch, vectors, strict=True)]
         return _total(parts)
 
     def consolidate(self, playbook: Playbook, domain: str, *, dry_run: bool = False) -> CuratorDelta:
-        """Make one of bullets that have come to be the same: the oldest stays, with all their evidence."""
+        """Merge bullets that are equivalent by now: the oldest stays, with the evidence of all."""
         now, written = playbook.now(), None
         with playbook.view(domain) if dry_run else playbook.writing(domain) as view:
             change = self._consolidation(view, now=now)
@@ -92,29 +93,29 @@ class SemanticCurator:
         self, playbook: Playbook, view: Domain, reflection: Reflection, *, vector: Vectors
     ) -> PlaybookChange:
         now, sentences = playbook.now(), _owned(reflection)
-        if view.has_merged(reflection.id):  # no evidence twice, but an owner may say more about a run
+        if view.has_merged(reflection.id):  # its evidence counts once; an owner may add a sentence later
             new = {key: item for key, item in sentences.items() if not view.has_merged(key)}
             unknown = [item for item in new.values() if _same_sentence(item, view) is None]
-            added = tuple(recorded(item, None, now=now) for item in unknown)
+            added = tuple(merge_record(item, None, now=now) for item in unknown)
             return PlaybookChange(puts=added, merged=tuple(new) if added else ())
         if reflection.outcome == "unknown" and not sentences:
             return PlaybookChange()
         near = [
             match.bullet
             for match in view.nearest(vector, k=_NEIGHBOURS)
-            if match.similarity >= self._needed(match.bullet)
+            if match.similarity >= self._threshold_for(match.bullet)
             and fits(match.bullet.condition, reflection.marks)
         ]
-        twins = {item.id: self._twin(playbook, view, item, near) for item in reflection.proposals}
+        stored = {item.id: self._equivalent(playbook, view, item, near) for item in reflection.proposals}
         taught = {
-            (twins[item.id] or item).id: (*item.sources, reflection.source)
+            (stored[item.id] or item).id: (*item.sources, reflection.source)
             for item in reflection.proposals
             if item.lesson and not item.is_owned
         }
         puts: dict[str, PlaybookBullet] = {}
 
         def credit(bullet: PlaybookBullet, *, shown: bool | None, helped: bool | None) -> None:
-            puts[bullet.id] = credited(
+            puts[bullet.id] = credit_run(
                 bullet,
                 reflection,
                 shown=shown,
@@ -124,42 +125,42 @@ class SemanticCurator:
                 taught=taught.get(bullet.id, ()),
             )
 
-        for bullet in {item.id: item for item in _concerned(view, near, reflection)}.values():
-            shown, helped = _side(bullet, reflection), _helped(bullet, reflection)
+        for bullet in {item.id: item for item in _candidates(view, near, reflection)}.values():
+            shown, helped = _was_shown(bullet, reflection), _helped(bullet, reflection)
             is_other = bool(bullet.cases) and reflection.went_elsewhere(bullet.tool_sequence)
             is_changed = bool(changed_tools(bullet, reflection.tools))
             if shown is not None or helped is not None or is_other or is_changed:
                 credit(bullet, shown=shown, helped=helped)
         for proposal in reflection.proposals:
-            twin = twins[proposal.id]
-            bullet = twin or replace(proposal, created_at=now)
+            same = stored[proposal.id]
+            bullet = same or replace(proposal, created_at=now)
             if bullet.id in puts:
-                continue  # it has its evidence
+                continue  # this run was counted above
             if proposal.is_owned:
-                puts[bullet.id] = recorded(bullet, twin, now=now)
+                puts[bullet.id] = merge_record(bullet, same, now=now)
             elif bullet.lesson:
                 credit(bullet, shown=None, helped=None)
             else:
                 helped = reflection.verdict_on(bullet.tool_sequence)
                 succeeded = reflection.outcome == "success" if helped is None else helped
                 credit(bullet, shown=None, helped=succeeded)
-        gone: list[str] = []
+        drops: list[str] = []
         for bullet in list(puts.values()):
             if parts := split(bullet, now=now):
                 del puts[bullet.id]
-                gone += [bullet.id] if view.get(bullet.id) is not None else []
+                drops += [bullet.id] if view.get(bullet.id) is not None else []
                 puts |= {part.id: part for part in parts}
         return PlaybookChange(
-            drops=tuple(gone), puts=tuple(puts.values()), merged=(reflection.id, *sentences)
+            drops=tuple(drops), puts=tuple(puts.values()), merged=(reflection.id, *sentences)
         )
 
-    def _twin(
+    def _equivalent(
         self, playbook: Playbook, view: Domain, proposal: PlaybookBullet, near: Sequence[PlaybookBullet]
     ) -> PlaybookBullet | None:
-        """Return the bullet that a proposal is one with.
+        """Return the stored bullet that is equivalent to a proposal, or None.
 
-        Lessons are one where they are about the same parameter of the same tools, mean the same and have the
-        same numbers in them, at whatever tasks.
+        Two lessons are equivalent if they are about the same parameter of the same tools, are similar and
+        contain the same numbers; their tasks are not compared.
         """
         if proposal.is_owned:
             return _same_sentence(proposal, view)
@@ -167,11 +168,11 @@ class SemanticCurator:
         if known is not None:
             return known
         if not proposal.lesson:
-            return next((item for item in near if _is_twin(item, proposal)), None)
+            return next((item for item in near if _has_same_subject(item, proposal)), None)
         alike = [
             item
             for item in view.with_sequence(proposal.tool_sequence)
-            if _is_twin(item, proposal) and _numbers(item.content) == _numbers(proposal.content)
+            if _has_same_subject(item, proposal) and _numbers(item.content) == _numbers(proposal.content)
         ]
         if not alike:
             return None
@@ -180,13 +181,13 @@ class SemanticCurator:
         best = int(likeness.argmax())
         return alike[best] if likeness[best] >= self._sequence_threshold else None
 
-    def _needed(self, bullet: PlaybookBullet) -> float:
+    def _threshold_for(self, bullet: PlaybookBullet) -> float:
         return self._sequence_threshold if bullet.tool_sequence else self._threshold
 
     def _consolidation(self, view: Domain, *, now: float) -> PlaybookChange:
         groups: dict[tuple[str, tuple[str, ...]], list[PlaybookBullet]] = {}
         for bullet in view.bullets():
-            if not (bullet.lesson or bullet.is_owned):  # a lesson is joined when it is taught
+            if not (bullet.lesson or bullet.is_owned):  # lessons were merged when they were taught
                 key = (f"{bullet.section} {bullet.condition}", collapse(bullet.tool_sequence))
                 groups.setdefault(key, []).append(bullet)
         kept: dict[str, PlaybookBullet] = {}
@@ -196,9 +197,9 @@ class SemanticCurator:
             stay: list[int] = []
             for row, bullet in enumerate(group):
                 similar = vectors[stay] @ vectors[row]
-                if stay and similar.max() >= self._needed(bullet):
+                if stay and similar.max() >= self._threshold_for(bullet):
                     first = group[stay[int(similar.argmax())]]
-                    kept[first.id] = joined(kept.get(first.id, first), bullet, now=now)
+                    kept[first.id] = merge_evidence(kept.get(first.id, first), bullet, now=now)
                     drops.append(bullet.id)
                 else:
                     stay.append(row)
@@ -206,7 +207,7 @@ class SemanticCurator:
 
 
 def _owned(reflection: Reflection) -> dict[str, PlaybookBullet]:
-    """The sentences of owners about a run, each by a hash that says that it was taken in."""
+    """The owners' sentences about a run, by the hash that marks each as merged."""
     return {
         sha256(f"{reflection.id} {item.content}".encode("utf-8", "surrogatepass")).hexdigest()[:32]: item
         for item in reflection.proposals
@@ -215,7 +216,7 @@ def _owned(reflection: Reflection) -> dict[str, PlaybookBullet]:
 
 
 def _same_sentence(sentence: PlaybookBullet, view: Domain) -> PlaybookBullet | None:
-    """Return the bullet of this id, or the sentence of an owner that is equal to this one."""
+    """Return the stored bullet with this id, or the owner's sentence with the same text."""
     same = (
         item
         for item in view.with_sequence(sentence.tool_sequence)
@@ -224,22 +225,22 @@ def _same_sentence(sentence: PlaybookBullet, view: Domain) -> PlaybookBullet | N
     return view.get(sentence.id) or next(same, None)
 
 
-def _concerned(
+def _candidates(
     view: Domain, near: Sequence[PlaybookBullet], reflection: Reflection
 ) -> Iterator[PlaybookBullet]:
-    """The bullets that the run may have followed: about this intent, shown to it, or about no task."""
+    """The bullets that the run may be evidence for: similar to it, shown to it, or without a task."""
     yield from near
-    told = (*reflection.shown, *reflection.held)
-    yield from (bullet for name in told if (bullet := view.get(name)) is not None)
+    advised = (*reflection.shown, *reflection.held)
+    yield from (bullet for name in advised if (bullet := view.get(name)) is not None)
     for calls in {reflection.worked, reflection.attempted}:
         yield from (bullet for bullet in view.with_sequence(calls) if not bullet.example_task)
 
 
-def _side(bullet: PlaybookBullet, run: Reflection) -> bool | None:
-    """Return whether a run had the bullet; None where it says nothing of runs with it or without.
+def _was_shown(bullet: PlaybookBullet, run: Reflection) -> bool | None:
+    """Return whether a run was shown the bullet; None if the run is no evidence for either side.
 
-    Of a lesson about calls of a tool, a run that did not call it shows nothing; one that called it while the
-    lesson was not shown yet is a run without it.
+    A run that did not call a lesson's tool is no evidence for the lesson. A run that called the tool before
+    the lesson was visible counts as a run without it.
     """
     if run.outcome == "unknown" or (bullet.lesson and not run.has_called(bullet.tool_sequence)):
         return None
@@ -250,10 +251,10 @@ def _side(bullet: PlaybookBullet, run: Reflection) -> bool | None:
 
 
 def _helped(bullet: PlaybookBullet, run: Reflection) -> bool | None:
-    """Return whether a run that followed a bullet went well, None where it was not followed.
+    """Return whether a run that followed a bullet succeeded; None if it did not follow it.
 
-    Whether a lesson was followed cannot be seen: what counts are the runs that were shown it and called its
-    tool.
+    It cannot be observed whether a run followed a lesson. A run that was shown the lesson and called its tool
+    counts instead.
     """
     if not bullet.lesson and (bullet.tool_sequence or not bullet.is_owned):
         return run.verdict_on(bullet.tool_sequence)
@@ -262,14 +263,14 @@ def _helped(bullet: PlaybookBullet, run: Reflection) -> bool | None:
     return run.outcome == "success" if bullet.id in run.shown and is_about and is_known else None
 
 
-def _is_twin(known: PlaybookBullet, proposal: PlaybookBullet) -> bool:
+def _has_same_subject(known: PlaybookBullet, proposal: PlaybookBullet) -> bool:
     about = (known.section, bool(known.lesson), known.parameter)
     same = about == (proposal.section, bool(proposal.lesson), proposal.parameter)
     return same and collapse(known.tool_sequence) == collapse(proposal.tool_sequence)
 
 
 def _numbers(rule: str) -> set[str]:
-    """The words of a rule with digits in them: two that differ in them say different things."""
+    """The words with digits in a rule: rules with different numbers are different rules."""
     return set(re.findall(r"\S*\d\S*", rule.rstrip(".")))
 
 

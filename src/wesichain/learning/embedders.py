@@ -1,4 +1,4 @@
-"""Embedders: texts as unit vectors, close where the texts mean the same."""
+"""Embedders: turn texts into unit vectors, which are close for texts with similar meanings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Vectors: TypeAlias = npt.NDArray[np.float32]
 
 @runtime_checkable
 class Embedder(Protocol):
-    """`name` and `dimension` are kept with the vectors: those of two embedders cannot be compared."""
+    """Turns texts into vectors. `name` and `dimension` are stored with them, to tell embedders apart."""
 
     @property
     def name(self) -> str: ...
@@ -25,14 +25,14 @@ class Embedder(Protocol):
     def dimension(self) -> int: ...
 
     def embed(self, texts: Sequence[str]) -> Any:
-        """One unit row of `dimension` numbers for each text."""
+        """Return a unit row of `dimension` numbers for each text."""
         ...
 
 
 class FunctionEmbedder:
-    """Any function from texts to rows of numbers, such as `SentenceTransformer(...).encode`.
+    """An embedder made from a function, such as `SentenceTransformer(...).encode`.
 
-    The rows are brought to length one.
+    The function takes a list of texts and returns rows of numbers, which are normalized to length one.
     """
 
     def __init__(self, name: str, dimension: int, *, function: Callable[[list[str]], Any]) -> None:
@@ -45,7 +45,7 @@ class FunctionEmbedder:
 
 
 class SharedEmbedder:
-    """Any embedder, for threads to share: one of them embeds at a time, and the rows are checked."""
+    """Makes an embedder thread-safe, and checks the rows that it returns."""
 
     def __init__(self, embedder: Embedder) -> None:
         self.embedder = embedder
@@ -53,9 +53,9 @@ class SharedEmbedder:
         self._lock = RLock()
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """A unit row for each text; whatever the embedder does else is a `PlaybookError`.
+        """Return a unit row for each text. An error of the embedder, or other rows, raise a `PlaybookError`.
 
-        Half a character, which a model may write, is handed over as a question mark.
+        Lone surrogates, which a model may write, are replaced by question marks.
         """
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
@@ -76,7 +76,7 @@ class SharedEmbedder:
 
 
 def unit_rows(rows: Any, *, dimension: int, name: str) -> Vectors:
-    """Rows as float32 of length one; a `PlaybookError` where they are not what was promised."""
+    """Normalize rows to length one, as float32. Rows of another shape raise a `PlaybookError`."""
     matrix = np.ascontiguousarray(rows, dtype=np.float32)
     if matrix.ndim != 2 or matrix.shape[1] != dimension:
         raise PlaybookError(

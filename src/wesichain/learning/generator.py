@@ -1,4 +1,4 @@
-"""Generators: a task goes through the one loop, with what the playbook knows; out come answer and trace."""
+"""Generators: solve tasks with the agent loop and advice from a playbook."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from .entities.tasks import TaskInput, TaskOutput
 from .playbook import Playbook
 from .trace_log import TraceLog
 
-DEFAULT_LIMIT = 10  # iterations, where neither the task nor the generator says otherwise
+DEFAULT_LIMIT = 10  # iterations of a task
 EXCLUDE_AFTER = 3  # failures of a tool in one task
 _THINK = "Think step by step. End with a line that begins with 'Answer:' and holds the answer alone."
 _ANSWER = re.compile(r"^[ \t]*answer:[ \t]*", re.IGNORECASE | re.MULTILINE)
 
-# Whatever a model or a tool gets wrong is told to the model; a dead model ends the task.
+# Errors of tools and malformed replies are returned to the model; a provider that fails ends the task.
 OBSERVE = Recovery(
     {
         AgentError: Reprompt(N(maxsize)),
@@ -43,12 +43,12 @@ OBSERVE = Recovery(
 
 
 class ReActGenerator:
-    """Solves tasks with tools. Without tools it reasons in one go, as `CoTGenerator` does.
+    """Solves tasks with tools. Without tools it reasons in a single reply, as `CoTGenerator` does.
 
-    Owners' sentences and at most `k` learned bullets of the playbook, `advice_tokens` tokens together, stand
-    below the instructions; none that names a tool which is not there, or takes something else by now. The
-    limit of iterations is the task's, else `max_iters`. A tool that fails three times is not
-    offered again in that task.
+    Owners' sentences and at most `k` learned bullets of the playbook, together at most `advice_tokens`
+    tokens, follow the instructions. Bullets about tools that are not offered, or whose schema has changed,
+    are left out. A task without `max_iterations` is limited to `max_iters`. A tool that fails three times is
+    not offered again in that task.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class ReActGenerator:
         self._registry = self._tools.build()
 
     def validate_tools(self) -> list[str]:
-        """What is wrong with the tools, a sentence each; empty where nothing is."""
+        """Return the problems of the tools, one sentence each."""
         return [
             f"tool {tool.name!r} has no description: a model cannot know when to use it"
             for tool in self._registry
@@ -100,7 +100,7 @@ class ReActGenerator:
         ]
 
     async def forward(self, task: TaskInput) -> TaskOutput:
-        """Solve a task. Whatever the model or the tools do, there is an output with all that happened."""
+        """Solve a task. If the model fails, the output has the error and the trace up to that point."""
         runtime = self._runtime(task)
         run_id = uuid4().hex
         advice = await self._advice(task, runtime.registry, run_id)
@@ -118,12 +118,12 @@ class ReActGenerator:
         if self._trace_log is not None:
             try:
                 self._trace_log.write(task, output)
-            except (PlaybookError, OSError) as error:  # a full disk costs the trace, not the answer
+            except (PlaybookError, OSError) as error:  # the answer is returned without a trace
                 return _with_note(output, "trace_log_error", str(error))
         return output
 
     def _runtime(self, task: TaskInput) -> AgentRuntime[str]:
-        """The runtime with the tools of a task; it is made in a fraction of a millisecond."""
+        """The runtime with the tools of a task."""
         registry, chosen = self._registry, task.available_tools
         if chosen is not None:
             unknown = sorted(set(chosen) - set(registry.names))
@@ -144,7 +144,7 @@ class ReActGenerator:
         )
 
     async def _advice(self, task: TaskInput, registry: ToolRegistry, run_id: str) -> Advice:
-        """What a task is told beside its instructions; its own bullets first."""
+        """The advice for a task; the bullets of the task come first."""
         tools = [tool.spec for tool in registry]
         if self._playbook is None:
             return make_advice(
@@ -168,7 +168,7 @@ class ReActGenerator:
 
 
 class CoTGenerator:
-    """Solves tasks by reasoning alone, in one reply."""
+    """Solves tasks by chain-of-thought reasoning, in a single reply without tools."""
 
     def __init__(
         self,

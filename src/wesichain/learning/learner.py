@@ -1,7 +1,7 @@
-"""The learner: solve, reflect, curate; over a batch of tasks or beside live traffic.
+"""The learner: solves tasks, reflects and curates, for a batch of tasks or for live traffic.
 
-Learning is off the hot path: a live run is handed over with `submit` and costs its caller nothing more.
-One worker does all the writing, in the order in which the runs came in.
+Learning runs in the background: `submit` takes a finished run and returns at once. Runs are learned from one
+at a time, in the order in which they were submitted.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from .report import LearningSummary, RunRecord
 
 Judge: TypeAlias = Callable[[TaskInput, TaskOutput], Feedback | bool | None]
 FeedbackSource: TypeAlias = (
-    Mapping[str, Feedback] | Judge | Feedback | None
-)  # by task id, by a function, one for all
+    Mapping[str, Feedback] | Judge | Feedback | None  # by task id, from a function, or one for all tasks
+)
 
 
 class Generator(Protocol):
-    """Whoever solves tasks."""
+    """Solves tasks."""
 
     async def forward(self, task: TaskInput) -> TaskOutput: ...
 
 
 class Reflector(Protocol):
-    """Whoever reads what a run teaches; with a model it may take its time."""
+    """Reads what a run teaches; may be asynchronous."""
 
     def reflect(
         self, task: TaskInput, output: TaskOutput, feedback: Feedback | None = None
@@ -45,10 +45,11 @@ class Reflector(Protocol):
 
 
 class Learner:
-    """Teaches a playbook from runs: those of a generator, or any that are submitted.
+    """Teaches a playbook from runs: the runs of a generator, or any runs that are submitted.
 
-    Lessons are worded by a model: `llm`, or that of the generator or the `agent`. Without any model, only
-    owners' words and calls that a run has mended teach, and which tools served which kind of task.
+    A model words the lessons: `llm`, or the model of the `agent` or the generator. Without a model the
+    playbook learns from owners' sentences, from refused calls that a run corrected, and which tools worked
+    for which kind of task.
     """
 
     def __init__(
@@ -68,17 +69,17 @@ class Learner:
         self._reflector: Reflector = reflector or _default_reflector(llm, agent, generator)
         self._curator = curator or SemanticCurator()
         self._writing = asyncio.Lock()
-        self._pending: dict[Awaitable[RunRecord], None] = {}  # that `drain` waits for, in order
+        self._pending: dict[Awaitable[RunRecord], None] = {}  # submitted runs, in order
         self._summary = LearningSummary()
 
     @property
     def reflector(self) -> Reflector:
-        """The reflector that reads the runs."""
+        """The reflector of this learner."""
         return self._reflector
 
     @property
     def summary(self) -> LearningSummary:
-        """What was taken in since the last batch began."""
+        """The results since the start of the last batch."""
         return self._summary
 
     async def run(
@@ -87,15 +88,15 @@ class Learner:
         *,
         feedback: FeedbackSource | list[Feedback] | tuple[Feedback, ...] = None,
     ) -> LearningSummary:
-        """Solve the tasks one after another, each with what those before it have taught.
+        """Solve the tasks one after another; each can use the lessons of those before it.
 
-        `feedback` may also be one for each task, in their order.
+        `feedback` may also be a list with one item for each task, in the same order.
         """
         _check_ids(tasks)
         if isinstance(feedback, list | tuple):
             each = cast("Sequence[Feedback]", feedback)
             if len(each) != len(tasks):
-                raise ConfigError(f"feedback is one for each task; got {len(each)} for {len(tasks)}")
+                raise ConfigError(f"feedback needs one item for each task; got {len(each)} for {len(tasks)}")
             feedback = {task.task_id: item for task, item in zip(tasks, each, strict=True)}
         if self._generator is None:
             raise ConfigError(
@@ -111,7 +112,7 @@ class Learner:
     async def learn(
         self, task: TaskInput, output: TaskOutput, *, feedback: FeedbackSource = None
     ) -> RunRecord:
-        """Take in one run."""
+        """Learn from one run."""
         async with self._writing:
             known = _feedback(feedback, task, output)
             found = self._reflector.reflect(task, output, known)
@@ -131,11 +132,11 @@ class Learner:
         domain: str = "general",
         agent: str | None = None,
     ) -> None:
-        """Hand over a run: a result, an outcome of any kind, a recording, or a `TaskOutput`.
+        """Learn from a run in the background; `drain` waits for it.
 
-        It is learned from in the background; `drain` waits for that. `task` is what was asked, where the run
-        does not say it. Of a run that was handed over, `agent` takes the part in which that one acted, as
-        `TaskOutput.of` does.
+        `run` is a result, an outcome of any kind, a recording, or a `TaskOutput`. `task` is needed if the run
+        does not contain the task. If the run was handed over between agents, `agent` chooses the part in
+        which that agent acted, as in `TaskOutput.of`.
         """
         if isinstance(run, TaskInput):
             raise ConfigError("submit takes the run first: learner.submit(output, task=task, feedback=...)")
@@ -143,19 +144,19 @@ class Learner:
         if not isinstance(task, TaskInput):
             asked = task or output.metadata.get("task")
             if not asked:
-                raise ConfigError(f"the run {output.task_id!r} does not say what was asked: give task=")
+                raise ConfigError(f"the run {output.task_id!r} does not contain its task: give task=")
             task = TaskInput(output.task_id, str(asked), domain=domain)
         learning = self.learn(task, output, feedback=_feedback(feedback, task, output))
         try:
             running = asyncio.get_running_loop().create_task(learning)
-        except RuntimeError:  # no loop is running: `drain` does it
+        except RuntimeError:  # no event loop is running: `drain` runs it
             self._pending[learning] = None
             return
         self._pending[running] = None
         running.add_done_callback(self._remove)
 
     async def drain(self) -> None:
-        """Wait until everything that was submitted is taken in; the first failure is raised."""
+        """Wait until all submitted runs are learned from, and raise the first error."""
         pending, self._pending = self._pending, {}
         ended = await asyncio.gather(*pending, return_exceptions=True)
         for failure in ended:
@@ -163,14 +164,14 @@ class Learner:
                 raise failure
 
     def _remove(self, ended: asyncio.Task[RunRecord]) -> None:
-        if not ended.cancelled() and ended.exception() is None:  # a failure is kept for `drain` to raise
+        if not ended.cancelled() and ended.exception() is None:  # `drain` raises the error
             self._pending.pop(ended, None)
 
 
 def _default_reflector(
     llm: ToolCallingLlm | str | None, agent: Agent[Any, Any] | None, generator: Generator | None
 ) -> Reflector:
-    """A model where there is one: the given one, the agent's, or the generator's."""
+    """A `ModelReflector` with `llm`, the agent's model or the generator's; else a `RunReader`."""
     found = llm if llm is not None else getattr(agent or generator, "llm", None)
     return RunReader() if found is None else ModelReflector(resolve_model(found))
 

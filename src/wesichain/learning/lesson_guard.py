@@ -1,10 +1,9 @@
-"""The guard: refuses a lesson that carries words or values of a task, a result or another party.
+"""The lesson guard: refuses lessons that repeat words or values of a task, a result or another party.
 
-A model words a lesson after reading a run, and what it has read may have been written to be repeated. A
-lesson is refused if it repeats three words in a row, a name, an id or a quoted value of those texts, has an
-address, markup or unseen characters in it, names a tool or parameter that does not exist, or repeats an
-example of the prompt.
-What the application's author wrote about the tools may be repeated.
+A model words a lesson after it has read a run, and the texts of a run may contain prompt injections. A lesson
+is refused if it repeats three consecutive words, a name, an id or a quoted value of those texts, contains an
+address, markup or invisible characters, names a tool or parameter that does not exist, or repeats an example
+of the prompt. It may repeat the descriptions of the tools.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from .reflector import parameters_of
 
 _LONGEST = 240  # characters
 _FEWEST = 3  # words
-_ROW = 3
-_EXAMPLE = 6  # words in a row of the prompt: a small model gives its example for whatever it reads
-_VALUE = 3  # words of a value that is looked for as a whole
+_ROW = 3  # consecutive words
+_EXAMPLE = 6  # consecutive words of the prompt: small models repeat its examples
+_VALUE = 3  # words of the longest text that counts as a value
 _WORD = re.compile(r"[^\W_]+")
-_TOKENS = (re.compile(r"\S+"), re.compile(r"[^\s{}\[\]\",;]+"))  # between blanks; inside of JSON without any
+_TOKENS = (re.compile(r"\S+"), re.compile(r"[^\s{}\[\]\",;]+"))  # between blanks, or in JSON without blanks
 _NAME = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
 _IDENTIFIER = re.compile(r"\w*[^\W_]_\w+")
 _ADDRESS = re.compile(r"://|@|\bwww\.|\b[\w-]+\.[a-z]{2,}\b")
@@ -33,12 +32,12 @@ _MARKUP = re.compile(r"[<>{}\[\]|`\\$#*]")
 
 
 class LessonGuard:
-    """Knows the words of one run. `specs`: the tools, as JSON data; `foreign`: texts and values of others."""
+    """The words of one run. `specs` are its tools as JSON data, `foreign` the texts and values of others."""
 
     def __init__(
         self, specs: Sequence[Mapping[str, Any]], foreign: Iterable[object], *, ours: str = ""
     ) -> None:
-        """`ours` is the text of the prompt: its words, being no stranger's, are no names."""
+        """`ours` is the text of the prompt, whose words do not count as names."""
         own = [plain(text) for text in texts_of(list(specs))]
         texts = [plain(text) for text in texts_of(list(foreign))]
         self._names = {name for spec in specs for name in (str(spec["name"]), *parameters_of(spec))}
@@ -50,7 +49,7 @@ class LessonGuard:
             row
             for text in texts
             for row in _rows(text)
-            if not names.issuperset(row)  # `send_sms: to` is ours
+            if not names.issuperset(row)  # only names of tools and parameters, such as `send_sms: to`
         } - {row for text in own for row in _rows(text)}
         self._ids = {mark for text in texts for mark in _ids(text)} - {
             mark for text in own for mark in _ids(text)
@@ -63,16 +62,16 @@ class LessonGuard:
         self._values = {value for value in _values(texts) if not known.issuperset(value)}
 
     def refusal(self, lesson: str) -> str:
-        """Why a lesson may not be kept; empty where it may."""
+        """The reason to refuse a lesson; empty if it is accepted."""
         text = plain(lesson)
         words = _words(text)
         bare = _without(text, self._names)
         if not (len(text) <= _LONGEST and len(words) >= _FEWEST):
-            return f"it is no sentence of at least {_FEWEST} words and at most {_LONGEST} characters"
+            return f"it is not a sentence of at least {_FEWEST} words and at most {_LONGEST} characters"
         if _MARKUP.search(bare) or _ADDRESS.search(bare):
-            return "it has an address or markup in it"
+            return "it contains an address or markup"
         if unknown := [name for name in _IDENTIFIER.findall(text) if name not in self._names]:
-            return f"it names {unknown[0]!r}, which is no tool and no parameter"
+            return f"it names {unknown[0]!r}, which is neither a tool nor a parameter"
         if any(row in self._rows for row in _rows(text)):
             return "it repeats three words in a row of the run"
         if any(row in self._examples for row in _rows(text, _EXAMPLE)):
@@ -89,21 +88,22 @@ class LessonGuard:
         if not lesson.isprintable() or any(
             "VARIATION SELECTOR" in unicodedata.name(char, "") for char in lesson
         ):
-            return "it has characters that cannot be seen"
+            return "it has invisible characters"
         return ""
 
 
 def plain(text: str) -> str:
-    """One line in one form of Unicode, without marks on letters and characters that cannot be seen."""
-    seen = (char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) not in _UNSEEN)
-    return " ".join("".join(char if char.isprintable() else " " for char in seen).split())
+    """One line in Unicode normalization form KC, without combining marks and invisible characters."""
+    folded = unicodedata.normalize("NFKC", text)
+    visible = (char for char in folded if unicodedata.category(char) not in _INVISIBLE)
+    return " ".join("".join(char if char.isprintable() else " " for char in visible).split())
 
 
-_UNSEEN = ("Cf", "Mn", "Me")  # format characters, and marks that stand on a letter or around it
+_INVISIBLE = ("Cf", "Mn", "Me")  # categories: format characters and combining marks
 
 
 def texts_of(value: object) -> Iterator[str]:
-    """Every text in a value, the keys of objects included; numbers as they are written."""
+    """Yield every text in a value, including the keys of objects; numbers as text."""
     if isinstance(value, str):
         yield value
     elif is_object(value):
@@ -127,7 +127,7 @@ def _rows(text: str, size: int = _ROW) -> Iterator[tuple[str, ...]]:
 
 
 def _ids(text: str) -> Iterator[str]:
-    """Words with a digit in them, without the marks between; a single digit says nothing of anybody."""
+    """Words with a digit, without punctuation; a single digit identifies nobody."""
     for token in (found for form in _TOKENS for found in form.findall(text)):
         mark = "".join(_WORD.findall(token)).casefold()
         if len(mark) > 1 and any(map(str.isdigit, mark)):
@@ -135,7 +135,7 @@ def _ids(text: str) -> Iterator[str]:
 
 
 def _capitals(text: str) -> set[str]:
-    """Words with a capital that no beginning of a sentence explains."""
+    """Capitalized words that do not start a sentence, or have more capitals."""
     found: set[str] = set()
     for match in _NAME.finditer(text):
         word, before = match.group(), text[: match.start()].rstrip(" \"'“«(`")
@@ -146,7 +146,7 @@ def _capitals(text: str) -> set[str]:
 
 
 def _values(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Quoted texts, and texts that are short enough to be a value as a whole."""
+    """Quoted texts, and texts short enough to be a value."""
     for text in texts:
         quoted = (found[1:-1] for found in QUOTED.findall(text))
         for value in (text, *quoted):

@@ -1,9 +1,9 @@
-"""The model reflector: a model reads a run and what was said about it, and words a lesson.
+"""The model reflector: a model reads a run and the feedback on it, and words a lesson.
 
-The model is called for runs from which a rule can follow: one that failed and of which is said why, or in
-which a tool refused a call. It is called off the run's path and within a share of the tokens of the runs: a
-run for which there is no room waits, and is read together with the next one that called the same tools. The
-prompt is `prompts/reflect.md`, a file that can be read and replaced.
+The model is called for runs that a rule can follow from: runs that failed for a stated reason, and runs with
+a refused call. It is called in the background, and its tokens are limited to a share of those of the runs. A
+run that exceeds the limit waits, and is read together with the next run that called the same tools. The
+prompt is the file `prompts/reflect.md`; `prompt=` replaces it.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from wesichain.trace import redact
 from .entities.bullets import PlaybookBullet, Provenance, ToolCallingStrategy
 from .entities.feedback import Feedback
 from .entities.tasks import TaskInput, TaskOutput
-from .entities.transcript import text_of
-from .entities.wording import LESSONS, Lesson, one_line
+from .entities.transcript import readable_text
+from .entities.wording import LESSONS, Lesson, names_in, one_line
 from .lesson_guard import LessonGuard
 from .reflector import Reflection, RunReader, origin_of, parameters_of, specs_of
 
-SHARE = 0.05  # of the runs' tokens that reflecting may take
-HEAD_START = 2  # calls that are made before enough runs have been seen to have a share
+SHARE = 0.05  # of the tokens of the runs, which reflection may spend
+HEAD_START = 2  # calls that are made regardless of the share
 _CHARACTERS_A_TOKEN = 4
 _LONG = 400  # characters of an argument, a result or an error in the model's request
 _CALLS = 6
 _TOOLS = 8
-_TOGETHER = 3  # runs that one call reads
-_KINDS_WAITING = 32  # the longest waiting one goes
+_TOGETHER = 3  # runs in one call
+_KINDS_WAITING = 32  # beyond this, the oldest is dropped
 _KINDS: Mapping[str, Lesson] = {kind: kind for kind in LESSONS if kind}
 
 
 class _Case(Value):
-    """A run from which a rule may follow, and what was said about it."""
+    """A run that a rule may follow from, and the feedback on it."""
 
     task: TaskInput
     output: TaskOutput
@@ -47,7 +47,7 @@ class _Case(Value):
 
     @property
     def kind(self) -> tuple[str, ...]:
-        """Runs of one kind are read together."""
+        """The domain and the tools; runs of one kind are read together."""
         return (self.run.domain, *self.run.attempted)
 
     @property
@@ -57,12 +57,12 @@ class _Case(Value):
 
 
 class ModelReflector:
-    """Reflects with a model; where the model fails or says nothing of use, as `RunReader` does.
+    """Reflects with a model; as `RunReader` does if the model fails or gives no usable lesson.
 
-    `prompt` is a text or a file in place of the usual instructions. `share` bounds its tokens, in
-    sum, by a share of those of the runs; the first `head_start` calls are made in any case, each about one
-    run. After them a call is about two or three runs that called the same tools, and its lesson is given by
-    each of them.
+    `prompt` is a text or a file that replaces the default instructions. `share` limits the total tokens of
+    the reflector to a share of the tokens of the runs. The first `head_start` calls are made regardless, each
+    about one run. Later calls are about two or three runs that called the same tools; the lesson counts as
+    taught by each of them.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ModelReflector:
         self._head_start = head_start
         self._model = str(getattr(llm, "model", "") or type(llm).__name__)
         self._calls = 0
-        self._sent = 0  # characters
+        self._sent = 0  # characters of all requests
         self._waiting: dict[tuple[str, ...], tuple[_Case, ...]] = {}
         self.run_tokens = 0
         self.spent_tokens = 0
@@ -87,7 +87,7 @@ class ModelReflector:
     async def reflect(
         self, task: TaskInput, output: TaskOutput, feedback: Feedback | None = None
     ) -> Reflection:
-        """Return what the run of a task shows, with the lessons that a model words."""
+        """Return the reflection on the run of a task, with a lesson worded by the model if there is one."""
         run = RunReader().reflect(task, output, feedback)
         self.run_tokens += _tokens_of(output)
         specs = specs_of(output)
@@ -114,7 +114,7 @@ class ModelReflector:
         return replace(run, proposals=(*run.proposals, given))
 
     def _together(self, case: _Case) -> tuple[_Case, ...]:
-        """Return the runs to read in one call: those that wait for one of this kind, and this one last."""
+        """Return the runs for one call: those of this kind that are waiting, and this run last."""
         waiting = self._waiting.pop(case.kind, ())
         others = [one for one in waiting if one.run.source != case.run.source]
         return (*others, case)[-_TOGETHER:]
@@ -138,14 +138,14 @@ class ModelReflector:
     def _spend(self, request: LlmRequest, reply: LlmResponse) -> None:
         self._calls += 1
         self._sent += _size(request)
-        told = reply.usage.total_tokens
-        self.spent_tokens += told or (_size(request) + len(reply.content)) // _CHARACTERS_A_TOKEN
+        used = reply.usage.total_tokens
+        self.spent_tokens += used or (_size(request) + len(reply.content)) // _CHARACTERS_A_TOKEN
 
 
 def _lesson(
     text: str, specs: Sequence[Mapping[str, Any]], guard: LessonGuard, *, about: str, origin: Provenance
 ) -> PlaybookBullet | None:
-    """Return the lesson of a reply; None where it has none that may be kept."""
+    """Return the lesson of a reply; None if it has none, or the guard refuses it."""
     tools = {str(spec["name"]): spec for spec in specs}
     item = _object_in(text)
     kind = _KINDS.get(str(item.get("about")))
@@ -178,17 +178,17 @@ def _read(prompt: str | Path | None) -> str:
 
 
 def _is_informative(run: Reflection, output: TaskOutput, feedback: Feedback | None) -> bool:
-    """Whether a rule may follow from a run: it failed for a stated reason, or mended a refused call.
+    """Whether a rule may follow from a run: it failed for a stated reason, or corrected a refused call.
 
-    Where an owner has said in words what is right, there is nothing left to word.
+    If an owner has given a sentence, the model is not needed.
     """
     calls = [call for step in output.structured_trace for call in step.calls]
     refused = {call.tool_name for call in calls if not call.success}
     if feedback is not None and feedback.lesson:
         return False
-    said = feedback is not None and bool(feedback.why or feedback.answer)
+    has_reason = feedback is not None and bool(feedback.why or feedback.answer)
     if run.outcome == "failure":
-        return bool(refused) or said
+        return bool(refused) or has_reason
     return run.outcome == "success" and not refused.isdisjoint(run.worked)
 
 
@@ -197,13 +197,13 @@ def _relevant(specs: Sequence[Mapping[str, Any]], run: Reflection) -> Sequence[M
 
 
 def _fact(case: _Case) -> dict[str, Any]:
-    """Return a run as the model reads it."""
+    """Return the description of a run for the model's request."""
     calls = [call for step in case.output.structured_trace for call in step.calls]
-    told = [
+    described = [
         {
             "tool": call.tool_name,
-            "arguments": text_of(call.arguments)[:_LONG],
-            "result" if call.success else "error": text_of(
+            "arguments": readable_text(call.arguments)[:_LONG],
+            "result" if call.success else "error": readable_text(
                 call.result if call.success else call.error_message
             )[:_LONG],
         }
@@ -211,7 +211,7 @@ def _fact(case: _Case) -> dict[str, Any]:
     ]
     return {
         "task": case.task.description[: 2 * _LONG],
-        "calls": [one for at, one in enumerate(told) if one not in told[:at]][-_CALLS:],
+        "calls": [one for at, one in enumerate(described) if one not in described[:at]][-_CALLS:],
         "answer": case.output.answer[:_LONG],
         "outcome": case.run.outcome,
         "why": case.why[: 2 * _LONG],
@@ -219,7 +219,7 @@ def _fact(case: _Case) -> dict[str, Any]:
 
 
 def _foreign(cases: Sequence[_Case]) -> Iterator[object]:
-    """Yield texts and values of others: tasks, feedback, arguments, results, errors, thoughts, answers."""
+    """Yield the texts and values that a lesson must not repeat."""
     for case in cases:
         yield from (case.task.description, case.feedback.why, case.feedback.answer or "", case.output.answer)
         for step in case.output.structured_trace:
@@ -229,7 +229,7 @@ def _foreign(cases: Sequence[_Case]) -> Iterator[object]:
 
 
 def _reply_schema(specs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the schema of a reply: one rule about these tools and their parameters."""
+    """Return the JSON schema of a reply: one rule about these tools and their parameters."""
     names = dict.fromkeys(name for spec in specs for name in parameters_of(spec))
     properties = {
         "tool": {"type": "string", "enum": [str(spec["name"]) for spec in specs]},
@@ -242,7 +242,7 @@ def _reply_schema(specs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _object_in(text: str) -> Mapping[str, Any]:
-    """Return the JSON object in a reply, whatever stands around it; empty where there is none."""
+    """Return the JSON object in a reply, ignoring text around it; empty if there is none."""
     start, end = text.find("{"), text.rfind("}")
     try:
         found: object = parse_json(text[start : end + 1]) if 0 <= start < end else None
@@ -252,8 +252,9 @@ def _object_in(text: str) -> Mapping[str, Any]:
 
 
 def _sentence(tool: str, parameter: str, rule: str) -> str:
-    """Return the rule, with the names that it is about where it does not have them."""
-    names = [name for name in (tool, parameter) if name and name not in rule]
+    """Return the rule as a sentence that names its tool and parameter."""
+    known = names_in(rule)
+    names = [name for name in (tool, parameter) if name and name not in known]
     text = f"{rule[0].upper()}{rule[1:]}" if not names else f"{', '.join(names)}: {rule}"
     return text if text.endswith(".") else f"{text}."
 
@@ -264,5 +265,5 @@ def _tokens_of(output: TaskOutput) -> int:
 
 
 def _size(request: LlmRequest) -> int:
-    """The characters of a request; how many tokens those are is learned from the calls before."""
+    """The characters of a request; the tokens per character are estimated from earlier calls."""
     return sum(len(message.text) for message in request.messages)

@@ -1,8 +1,8 @@
-"""PLAYBOOK.md: a playbook as a page that people read, edit, review and keep in git.
+"""PLAYBOOK.md: a playbook as a Markdown page that people read, edit, review and keep in git.
 
-A line that a person changed or wrote is theirs and is shown as it is; a line that they deleted retires its
-lesson; a line that they moved from "On trial" to "Shown" is shown from then on. The page lists the ids that
-it was exported with, so that what was learned since is neither retired nor lost.
+A line that a person writes or changes becomes an owner's sentence and is shown verbatim. Deleting a line
+retires its lesson; moving it from "On trial" to "Shown" promotes it. The page lists the ids that it was
+exported with, so that lessons learned since the export are not retired.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from wesichain.errors import PlaybookError
 
 from .entities.bullets import PlaybookBullet, bullet_about, is_learned_warning
 from .entities.domains import check_domain
-from .entities.wording import one_line
+from .entities.wording import names_in, one_line
 
 SHOWN, TRIAL = "Shown", "On trial"
 _HEAD = """# Playbook
 
-Advice that runs are given. A line that you change or write is yours and is shown as it is; a line that you
-delete is retired; what stands under "On trial" is not shown yet. `wesichain playbook load` takes it in.
+Advice for runs. A line that you write or change is yours and is shown verbatim; a line that you delete is
+retired; lines under "On trial" are not shown yet. `wesichain playbook load` applies your changes.
 """
 _LINE = re.compile(r"-\s+(?P<text>.*?)(?:\s*<!--\s*(?P<about>.*?)\s*-->)?\s*")
 _EXPORTED = re.compile(r"<!-- exported:(?P<ids>[^>]*)-->")
@@ -30,7 +30,7 @@ _ID = re.compile(r"\bid:\s*(?P<id>[^\s;]+)")
 
 
 class PageLine(Value):
-    """One line of a page: its text, the bullet that it was exported from, its tools, and where it stands."""
+    """One line of a page: its text, the bullet that it was exported from, its tools and its section."""
 
     text: str
     id: str = ""
@@ -39,7 +39,7 @@ class PageLine(Value):
 
 
 class PageChange(Value):
-    """The changes that a page makes to one domain of a playbook."""
+    """The changes that an edited page makes to one domain of a playbook."""
 
     domain: str
     added: tuple[PlaybookBullet, ...] = ()
@@ -51,7 +51,7 @@ class PageChange(Value):
         return bool(self.added or self.retired or self.promoted)
 
     def lines(self) -> Iterator[str]:
-        """Yield a sentence for each change."""
+        """Yield one line of text for each change."""
         for name in self.retired:
             yield f"{self.domain}: retire {name}: {self.texts.get(name, '')}"
         for name in self.promoted:
@@ -61,7 +61,7 @@ class PageChange(Value):
 
 
 def write_page(domains: Mapping[str, Sequence[PlaybookBullet]]) -> str:
-    """Return the page of these domains: what is shown, and lessons on trial."""
+    """Return the page of these domains: bullets that are shown, and lessons on trial."""
     parts = [_HEAD]
     for domain, bullets in domains.items():
         listed = [bullet for bullet in bullets if is_listed(bullet)]
@@ -74,7 +74,7 @@ def write_page(domains: Mapping[str, Sequence[PlaybookBullet]]) -> str:
 
 
 def is_listed(bullet: PlaybookBullet) -> bool:
-    """Whether a bullet has a line on the page: it is shown, or it is a lesson that may yet be."""
+    """Whether a bullet has a line on the page: it is shown, or it is a lesson on trial."""
     is_on_trial = bool(bullet.lesson) and bullet.stage == "shadow"
     return bool(bullet.text) and not is_learned_warning(bullet) and (bullet.is_visible or is_on_trial)
 
@@ -95,9 +95,9 @@ def read_page(text: str) -> dict[str, tuple[list[PageLine], list[str]]]:
                 found[domain][1].extend(exported["ids"].split())
         elif line := _LINE.fullmatch(row.strip()):
             if not domain:
-                raise PlaybookError(f"line {number} stands under no domain: write '## general' above it")
-            if said := one_line(line["text"]):
-                found[domain][0].append(_read_line(said, line["about"] or "", is_shown=is_shown))
+                raise PlaybookError(f"line {number} is not in a domain: write '## general' above it")
+            if content := one_line(line["text"]):
+                found[domain][0].append(_read_line(content, line["about"] or "", is_shown=is_shown))
     if not found:
         raise PlaybookError("the page has no domain: write '## general' above its lines")
     return found
@@ -106,7 +106,7 @@ def read_page(text: str) -> dict[str, tuple[list[PageLine], list[str]]]:
 def changes(
     domain: str, lines: Sequence[PageLine], exported: Sequence[str], bullets: Sequence[PlaybookBullet]
 ) -> PageChange:
-    """Return what a page changes in a domain that holds these bullets."""
+    """Return the changes that a page makes to a domain with these bullets."""
     known = {bullet.id: bullet for bullet in bullets}
     tools = {tool for bullet in bullets for tool in bullet.tool_sequence}
     kept = {line.id for line in lines if line.id}
@@ -140,7 +140,7 @@ def _line(bullet: PlaybookBullet) -> str:
 
 
 def _line_text(bullet: PlaybookBullet) -> str:
-    """The words of a line: an operator's own, else the text that runs are shown."""
+    """The text of a line: an operator's own words, else the text that is shown to runs."""
     words = bullet.content if bullet.provenance.author == "operator" else bullet.text
     return one_line(words).replace("<!--", "").replace("-->", "").strip()
 
@@ -152,9 +152,8 @@ def _read_line(text: str, about: str, *, is_shown: bool) -> PageLine:
 
 
 def _written(line: PageLine, known: PlaybookBullet | None, tools: set[str]) -> PlaybookBullet:
-    """The bullet of a line that a person wrote or changed, bound to the old tools or those that it names."""
-    words = set(re.findall(r"[\w.-]+", line.text))
-    bound = line.tools or (known.tool_sequence if known else tuple(sorted(words & tools)))
+    """The bullet of a line that was written or changed, bound to its earlier tools or to those it names."""
+    bound = line.tools or (known.tool_sequence if known else tuple(sorted(names_in(line.text) & tools)))
     return bullet_about(
         bound,
         line.text,

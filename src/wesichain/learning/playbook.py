@@ -1,4 +1,4 @@
-"""The playbook: what was learned, by domain; recorded, retrieved by intent, promoted and rolled back."""
+"""The playbook: bullets by domain, with retrieval by similarity, promotion, a journal and rollback."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from wesichain.core.internal import Advice, Clock, SystemClock, replace
 from wesichain.errors import PlaybookError
 
 from .advising import FLOOR, Shares, is_near, make_advice
-from .crediting import earned as earned_of
-from .crediting import recorded, settled
+from .credit import earned_stage, merge_record, with_stage
 from .embedders import Embedder, SharedEmbedder, Vectors
 from .entities.bullets import PlaybookBullet, fingerprints_of
 from .entities.conditions import fits, marks_of
@@ -30,19 +29,19 @@ from .entities.wording import mask
 from .page import PageChange, changes, read_page, write_page
 from .storage.backend import Backend, Repaired
 from .storage.domain import Domain, Match, rank
-from .storage.erasing import meant
+from .storage.erasing import selector
 from .storage.filters import parse_where
 from .storage.journal import Cause, Delta, PlaybookChange
 from .storage.shelf import back_to, bullet_back_to
 
-TRANSFER = 0.75  # how similar a bullet of another domain has to be
+TRANSFER = 0.75  # the lowest similarity of a bullet from another domain
 
 
 class Playbook(Translated, StrategySource):
-    """Bullets by domain. Domains are separate unless `cross_domain` is set.
+    """A store of bullets by domain. A search stays within one domain unless `cross_domain` is set.
 
-    Safe to share between threads and processes. Close it (or use `with`) so that the index is saved;
-    without that nothing is lost but the time to embed again.
+    A playbook can be shared between threads and processes. Close it (or use `with`) to save the index;
+    otherwise the next process has to embed the texts again.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class Playbook(Translated, StrategySource):
         self._backend = backend
         self._embedder = SharedEmbedder(embedder)
         self._domains: dict[str, Domain] = {}
-        self._guard = RLock()  # of the domains
+        self._guard = RLock()  # protects `_domains`
 
     @classmethod
     @names_ours(PLAYBOOK)
@@ -73,12 +72,12 @@ class Playbook(Translated, StrategySource):
         holdback: float = 0.0,
         half_life: float = 50,
     ) -> Playbook:
-        """A playbook in a folder, which is made where there is none.
+        """Open a playbook in a folder, which is created if it does not exist.
 
-        `sync=False` trades the last records before a power cut for speed. With another embedder than before
-        everything is embedded anew when it is first searched. `explore`: the share of runs that a bullet on
-        trial is shown to; `holdback`: the share that a trusted one is held back from (nothing is held back by
-        default); `half_life`: runs after which one counts half.
+        `sync=False` is faster, but a power failure may lose the last records. After a change of the embedder
+        all texts are embedded again at the first search. `explore` is the share of runs that a bullet on
+        trial is shown to, `holdback` the share of runs that a trusted bullet is withheld from (none by
+        default), and `half_life` the number of runs after which an earlier run counts half.
         """
         from .storage.files import FileBackend  # needs FAISS
 
@@ -98,7 +97,7 @@ class Playbook(Translated, StrategySource):
         holdback: float = 0.0,
         half_life: float = 50,
     ) -> Playbook:
-        """A playbook in a Postgres database with pgvector, for writers on many machines."""
+        """Open a playbook in a Postgres database with pgvector, for writers on many machines."""
         from .storage.postgres import PostgresBackend  # needs psycopg and FAISS
 
         chosen = embedder or _default_embedder()
@@ -119,15 +118,16 @@ class Playbook(Translated, StrategySource):
         where: Mapping[str, Any] | None = None,
         cross_domain: bool = False,
     ) -> Sequence[PlaybookBullet]:
-        """The k bullets that fit a task best, of those that may be shown (staging and prod); draws nothing.
+        """Return the `k` visible bullets (staging and prod) that fit a task best.
 
-        `cross_domain` adds bullets of other domains whose similarity is at least 0.75.
+        Unlike `advise`, this ignores `explore` and `holdback`. `cross_domain` adds bullets of other domains
+        whose similarity is at least 0.75.
         """
         found = self._ranked(task, domain, k=k, where=where, cross_domain=cross_domain)
         return tuple(match.bullet for match in found[:k])
 
     def _matches(self, task: str, *, domain: str, k: int) -> Sequence[Match]:
-        """The k best learned matches for a task, and every sentence of an owner that fits it."""
+        """Return the owners' sentences that fit a task, and the `k` learned bullets that fit it best."""
         found = self._ranked(task, domain, k=k, floor=FLOOR)
         learned = [match for match in found if not match.bullet.is_owned][:k]
         return [*(match for match in found if match.bullet.is_owned), *learned]
@@ -178,12 +178,13 @@ class Playbook(Translated, StrategySource):
     ) -> Advice:
         """Return the advice for a run: owners' sentences and at most `k` learned bullets, in `tokens` tokens.
 
-        Never an error: where the store is away, `trouble` says so. `first` are shown before what is found.
+        A failure of the store or the embedder does not raise an error; it is described in `trouble`. The
+        bullets in `first` come before those that are retrieved.
         """
         trouble = ""
         found: Sequence[Match] = ()
         try:
-            if k > 0:  # more of them, since some may be about tools that are not here
+            if k > 0:  # twice as many, since some may name tools that the run does not have
                 found = await asyncio.to_thread(self._matches, task, domain=domain, k=2 * k)
         except Exception as error:  # noqa: BLE001  # whatever an embedder or a database may raise
             trouble = f"{type(error).__name__}: {error}"
@@ -200,7 +201,7 @@ class Playbook(Translated, StrategySource):
         return replace(made, trouble=trouble)
 
     def evidence(self, id: str, *, domain: str | None = None) -> Evidence:
-        """A bullet's evidence: runs with it and without, as they fade, and the lift in success."""
+        """Return a bullet's evidence: the decayed counts of runs with it and without it, and the lift."""
         bullet = self.get(id, domain=domain)
         if bullet is None:
             raise PlaybookError(f"no domain has a bullet {id!r}")
@@ -210,12 +211,12 @@ class Playbook(Translated, StrategySource):
         return self._backend.domains()
 
     def bullets(self, domain: str) -> Sequence[PlaybookBullet]:
-        """Every bullet of a domain, whatever its stage, oldest first."""
+        """Return every bullet of a domain, in any stage, oldest first."""
         with self.view(domain) as view:
             return tuple(view.bullets())
 
     def get(self, id: str, *, domain: str | None = None) -> PlaybookBullet | None:
-        """One bullet, or None; where two domains have the id, `domain` says which."""
+        """Return a bullet by its id, or None. Give `domain` if several domains have the id."""
         home = self._domain_of(id) if domain is None else domain
         if home is None:
             return None
@@ -223,39 +224,40 @@ class Playbook(Translated, StrategySource):
             return view.get(id)
 
     def journal(self, domain: str) -> Sequence[Delta]:
-        """Every change of a domain, oldest first."""
+        """Return every change of a domain, oldest first."""
         return tuple(self._domain(domain).journal())
 
     # --- writing ---
 
     def record(self, bullet: PlaybookBullet, *, domain: str) -> PlaybookBullet:
-        """Put a bullet in, and return it as it is kept: with its stage and times.
+        """Store a bullet and return the stored value, with its stage and times.
 
-        An id that is there already must have the same content; its counters take the higher values.
+        A bullet that is already stored under this id must have the same content. Each of its counters takes
+        the higher of the two values.
         """
         return self.record_all([bullet], domain=domain)[0]
 
     def record_all(self, bullets: Sequence[PlaybookBullet], *, domain: str) -> Sequence[PlaybookBullet]:
-        """Record many bullets as one change: all of them, or none."""
+        """Store many bullets in one change: all of them or none."""
         for bullet in bullets:
             if not isinstance(cast("object", bullet), PlaybookBullet):
                 raise PlaybookError(f"{bullet!r} is not a bullet; make one: PlaybookBullet(content=...)")
         with self.writing(domain) as here:
             now = self.now()
-            kept = tuple(recorded(bullet, here.get(bullet.id), now=now) for bullet in bullets)
+            kept = tuple(merge_record(bullet, here.get(bullet.id), now=now) for bullet in bullets)
             changed = tuple(bullet for bullet in kept if here.get(bullet.id) != bullet)
             here.write(PlaybookChange(puts=changed), at=now, cause="record")
         return kept
 
     def promote(self, id: str, *, force: bool = False, domain: str | None = None) -> PlaybookBullet:
-        """Show a bullet again that was quarantined, or with `force` one whose evidence is not enough."""
+        """Show a quarantined bullet again. `force` shows one whose evidence is not sufficient."""
 
         def passed(bullet: PlaybookBullet) -> PlaybookBullet:
-            earned = earned_of(bullet)
+            earned = earned_stage(bullet)
             if earned != "prod" and not force:
                 raise PlaybookError(
                     f"bullet {id!r} was followed with success {bullet.helpful_count} times and without "
-                    f"{bullet.harmful_count} times, which is {earned}; force=True promotes it all the same"
+                    f"{bullet.harmful_count} times, which is {earned}; force=True promotes it anyway"
                 )
             if bullet.provenance.author == "operator" and force:
                 return replace(bullet, ruling="owner")
@@ -264,7 +266,7 @@ class Playbook(Translated, StrategySource):
         return self._rule(id, passed, cause="promote", domain=domain)
 
     def quarantine(self, id: str, *, domain: str | None = None) -> PlaybookBullet:
-        """Take a bullet out of sight until it is promoted again."""
+        """Stop showing a bullet until it is promoted again."""
 
         def hidden(bullet: PlaybookBullet) -> PlaybookBullet:
             return replace(bullet, ruling="quarantined")
@@ -272,10 +274,10 @@ class Playbook(Translated, StrategySource):
         return self._rule(id, hidden, cause="quarantine", domain=domain)
 
     def rollback(self, domain: str, *, to: int | str | Delta, id: str | None = None) -> Delta | None:
-        """Bring back the state right after a delta (or its number, or hash; 0 is the beginning).
+        """Restore the state after a delta, given as a `Delta`, its number or its hash; 0 is the empty state.
 
-        With an `id` only that bullet becomes what it was, and all that others wrote since stays. This is a
-        change like any other, so that it can be undone; None where nothing is different.
+        With an `id` only that bullet is restored; changes of other bullets stay. The rollback is a change of
+        its own and can be undone. Returns None if there is nothing to change.
         """
         if isinstance(to, str):
             known = {delta.hash: delta.seq for delta in self.journal(domain)}
@@ -283,7 +285,7 @@ class Playbook(Translated, StrategySource):
                 raise PlaybookError(f"the journal of {domain!r} has no delta with the hash {to!r}")
             to = known[to]
         if not isinstance(cast("object", to), int | Delta):
-            raise PlaybookError(f"rollback goes to a delta, its number or its hash; got {to!r}")
+            raise PlaybookError(f"rollback takes a delta, its number or its hash; got {to!r}")
         number = to.seq if isinstance(to, Delta) else to
         with self.writing(domain) as here:
             shelf = here.shelf
@@ -299,13 +301,13 @@ class Playbook(Translated, StrategySource):
     def forget(
         self, *, id: str | None = None, task_id: str | None = None, matching: str | None = None
     ) -> int:
-        """Erase bullets from everything that is kept: state, journal, index, files or rows; how many.
+        """Erase bullets from the state, the journal, the index and the files or rows; return their number.
 
-        By their id, by the task that they were learned from, or by a text that stands in their words,
-        example, tags or names, whatever its case. A hash of each stays in the journal, to say that something
-        was. Other bullets, and the way back to their earlier states, stay.
+        Choose them by `id`, by the task that they were learned from (`task_id`), or by a text in their
+        content, example, tags or ids (`matching`, ignoring case). A hash of each erased bullet stays in the
+        journal as a record of the erasure. Other bullets can still be rolled back to earlier states.
         """
-        is_meant = meant(id=id, task_id=task_id, matching=matching)
+        is_meant = selector(id=id, task_id=task_id, matching=matching)
         tasks = () if task_id is None else (task_id,)
         count = 0
         for domain in self.domains():
@@ -314,13 +316,13 @@ class Playbook(Translated, StrategySource):
         return count
 
     def repair(self, domain: str) -> Repaired:
-        """Set damaged records aside, so that all others can be read again."""
+        """Set damaged records aside, so that the others can be read again."""
         return self._domain(domain).repair()
 
     # --- as a page ---
 
     def export(self, path: str | PathLike[str]) -> None:
-        """Write the playbook as a page, PLAYBOOK.md: what is shown, and apart from it lessons on trial."""
+        """Write the playbook as a Markdown page, PLAYBOOK.md: what is shown, and lessons on trial."""
         page = write_page({domain: self.bullets(domain) for domain in self.domains()})
         try:
             Path(path).write_text(page, encoding="utf-8")
@@ -328,9 +330,9 @@ class Playbook(Translated, StrategySource):
             raise PlaybookError(f"{path} cannot be written: {error.strerror}") from error
 
     def load(self, path: str | PathLike[str], *, dry_run: bool = False) -> Sequence[PageChange]:
-        """Take in a page that a person has edited, and return the changes, a value a domain.
+        """Apply the edits that were made to an exported page, and return the changes of each domain.
 
-        With `dry_run` nothing is changed: the changes can be read before they are made.
+        With `dry_run` the changes are returned without being applied.
         """
         try:
             page = read_page(Path(path).read_text(encoding="utf-8"))
@@ -349,15 +351,15 @@ class Playbook(Translated, StrategySource):
     # --- for the curator and the learner ---
 
     def writing(self, domain: str) -> AbstractContextManager[Domain]:
-        """The state of a domain as it is now, to decide on and `write` to; nobody else writes meanwhile."""
+        """Lock a domain for writing. Yields its current state, with `write`; other writers wait."""
         return self._domain(domain).writing()
 
     def view(self, domain: str) -> AbstractContextManager[Domain]:
-        """The state of a domain as it is now, for reading."""
+        """Yield the current state of a domain, for reading."""
         return self._domain(domain).reading()
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """The vectors of texts, masked: what similarity is taken on."""
+        """Return the vectors of the masked texts, which similarity is computed from."""
         return self._embedder.embed([mask(text) for text in texts])
 
     def now(self) -> float:
@@ -394,7 +396,7 @@ class Playbook(Translated, StrategySource):
             bullet = here.get(id)
             if bullet is None:
                 raise PlaybookError(f"the domain {home!r} has no bullet {id!r}")
-            ruled = settled(rule(bullet), now=self.now())
+            ruled = with_stage(rule(bullet), now=self.now())
             here.write(PlaybookChange(puts=(ruled,)), at=self.now(), cause=cause, note=id)
             return ruled
 
@@ -409,7 +411,7 @@ class Playbook(Translated, StrategySource):
         return found[0] if found else None
 
 
-@cache  # its weights are loaded once a process, whoever opens a playbook
+@cache  # the weights are loaded once per process
 def _default_embedder() -> Embedder:
     from .use_embedder import UseEmbedder  # needs its package
 

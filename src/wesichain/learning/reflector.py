@@ -1,7 +1,7 @@
-"""Reflection: what a run shows, read from its trace and judged by signals, never by its words.
+"""Reflection: what a run teaches, read from its trace and the feedback on it.
 
-A run teaches which tools served its kind of task, what a refused call that it mended has shown, and what an
-owner said about it. Nothing is inferred from the words of a task, an answer, a result or an error.
+A run can teach which tools worked for its kind of task, a rule from a refused call that it corrected, and an
+owner's sentence about it. Nothing is inferred from the words of a task, an answer, a result or an error.
 """
 
 from __future__ import annotations
@@ -16,29 +16,27 @@ from wesichain.core.internal import Value, field, is_object, replace
 from wesichain.errors import CodecError
 from wesichain.trace import redact
 
+from .corrections import rules_from_corrections
 from .entities.bullets import PlaybookBullet, Provenance, bullet_about, collapse, is_followed
 from .entities.conditions import marks_of
 from .entities.feedback import Feedback, Outcome, Signal
 from .entities.stages import Section
 from .entities.steps import ToolInvocation
 from .entities.tasks import TaskInput, TaskOutput
-from .entities.wording import mask, one_line, sentence_of
-from .mending import mends
+from .entities.wording import mask, names_in, one_line, sentence_of
 
-_LONGEST = 8  # tools; a longer wander is no pattern
-_EXAMPLE = 400  # characters of a task that are kept as an example
+_LONGEST = 8  # tools in a sequence
+_EXAMPLE = 400  # characters of a task in an example
 _TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
-_NAME_IN_TEXT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*[A-Za-z0-9_]|[A-Za-z_]")
 
 
 class Reflection(Value):
-    """What one run showed. The id is made from the run: reflecting on it again gives the same id.
+    """What one run teaches. The id is a hash of the run: reflecting on a run again gives the same id.
 
-    `worked` are the tools whose calls went well, `attempted` all that were called, both in order and
-    without immediate repeats.
-    `shown` and `held` are the bullets that the run was shown and those that were held back from it. `tools`
-    has a fingerprint of each tool that there was, `marks` a hash of each word of the task.
-    `proposals` are bullets that the run speaks for; their counters are 0, because the curator counts.
+    `worked` are the tools whose calls succeeded, `attempted` all tools that were called, both in order and
+    without immediate repeats. `shown` and `held` are the ids of the bullets that the run was shown and of
+    those that were withheld from it. `tools` has a fingerprint of each tool of the run, `marks` a hash of
+    each word of the task. `proposals` are new bullets; their counters are 0, because the curator counts.
     """
 
     id: str
@@ -59,17 +57,17 @@ class Reflection(Value):
 
     @property
     def source(self) -> str:
-        """A hash of the run's id: whether two reflections are of different runs, and nothing else."""
+        """A hash of the run's id, which tells different runs apart."""
         return sha256(self.run_id.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
     def has_called(self, tools: Sequence[str]) -> bool:
-        """Whether the run called one of these tools, well or not."""
+        """Whether the run called one of these tools, successfully or not."""
         return not set(tools).isdisjoint(self.attempted)
 
     def verdict_on(self, sequence: Sequence[str]) -> bool | None:
-        """Whether following the sequence helped (True) or harmed; None where it was not followed.
+        """Whether the sequence helped (True) or harmed (False); None if the run did not follow it.
 
-        It also harmed where one of its calls failed and the run found another way.
+        A sequence that was followed with a failed call counts as harmful.
         """
         if self.outcome == "unknown":
             return None
@@ -78,31 +76,31 @@ class Reflection(Value):
         return False if is_followed(sequence, self.attempted) else None
 
     def went_elsewhere(self, sequence: Sequence[str]) -> bool:
-        """Whether the run is known to have called other tools, and none of these."""
+        """Whether the run has a known outcome and called other tools but none of these."""
         return self.outcome != "unknown" and bool(self.attempted) and not self.has_called(sequence)
 
 
 class GroundedReflector:
-    """Reflects without a model: as `RunReader` does, and ways that failed become warnings (pitfalls)."""
+    """Reflects without a model, as `RunReader` does, and adds a warning (pitfall) for each failed run."""
 
     def reflect(self, task: TaskInput, output: TaskOutput, feedback: Feedback | None = None) -> Reflection:
         """Return what the run of a task shows, given what is known about its result."""
         run = RunReader().reflect(task, output, feedback)
         if run.outcome != "failure":
             return run
-        warning = _way("Pitfalls", run.attempted, run, origin_of(run, output))
+        warning = _bullet_of("Pitfalls", run.attempted, run, origin_of(run, output))
         return replace(run, proposals=(warning, *run.proposals))
 
 
 class RunReader:
-    """Reads how a run went, which tools served it, which refused calls it mended, and an owner's words."""
+    """Reflects without a model: tools that worked, refused calls that were corrected, an owner's sentence."""
 
     def reflect(self, task: TaskInput, output: TaskOutput, feedback: Feedback | None = None) -> Reflection:
         """Return what the run of a task shows, given what is known about its result."""
         outcome, signal = (feedback or Feedback()).judge(output)
         notes = output.metadata
-        readable = task.description.encode(errors="replace").decode()  # half a character cannot be kept
-        about = mask(redact(one_line(readable)))[:_EXAMPLE]  # kept to find the bullet again
+        readable = task.description.encode(errors="replace").decode()  # lone surrogates cannot be stored
+        intent = mask(redact(one_line(readable)))[:_EXAMPLE]  # stored to find the bullet by similarity
         calls = [
             call
             for step in output.structured_trace
@@ -117,7 +115,7 @@ class RunReader:
             signal=signal,
             task_id=task.task_id,
             domain=task.domain,
-            intent=about,
+            intent=intent,
             run_id=str(notes.get("run_id") or task.task_id),
             worked=worked,
             attempted=attempted,
@@ -127,14 +125,14 @@ class RunReader:
             ),
             held=tuple(notes.get("held", ())),
             tools=notes.get("tools", {}),
-            marks=marks_of(about),
+            marks=marks_of(intent),
         )
         proposals = _proposals(reflection, calls, output, feedback)
         return replace(reflection, proposals=tuple(proposals))
 
 
 def origin_of(run: Reflection, output: TaskOutput, author: str = "reflector") -> Provenance:
-    """Return where a proposal of this run comes from."""
+    """Return the provenance of a proposal of this run."""
     return Provenance(author, run.task_id, run.id, str(output.metadata.get("model", "")))
 
 
@@ -155,8 +153,10 @@ def _proposals(
     if run.outcome != "success":
         return
     if run.worked:
-        yield _way("Strategies", run.worked, run, origin)
-    for rule in dict.fromkeys(mends(calls, {str(spec["name"]): parameters_of(spec) for spec in specs})):
+        yield _bullet_of("Strategies", run.worked, run, origin)
+    for rule in dict.fromkeys(
+        rules_from_corrections(calls, {str(spec["name"]): parameters_of(spec) for spec in specs})
+    ):
         yield replace(rule, id="", example_task=run.intent, provenance=origin)
 
 
@@ -169,8 +169,8 @@ def specs_of(output: TaskOutput) -> list[Mapping[str, Any]]:
 def tools_named(
     sentence: str, specs: Sequence[Mapping[str, Any]], *, called: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Return the tools that a sentence names, else those of the `called` ones whose parameter it names."""
-    words = set(_NAME_IN_TEXT.findall(sentence))
+    """Return the tools that a sentence names; if none, the `called` tools with a parameter that it names."""
+    words = names_in(sentence)
     names = {str(spec["name"]): spec for spec in specs}
     if named := tuple(name for name in names if name in words):
         return named
@@ -185,8 +185,10 @@ def parameters_of(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     return known if is_object(known) else {}
 
 
-def _way(section: Section, tools: tuple[str, ...], run: Reflection, origin: Provenance) -> PlaybookBullet:
-    """The bullet of a way through the tools, which served the run or did not."""
+def _bullet_of(
+    section: Section, tools: tuple[str, ...], run: Reflection, origin: Provenance
+) -> PlaybookBullet:
+    """The bullet of a sequence of tools that worked or failed."""
     content = sentence_of(section, tools)
     return bullet_about(tools, content, section=section, example_task=run.intent, provenance=origin)
 
@@ -204,6 +206,6 @@ def _run_id(task: TaskInput, output: TaskOutput, outcome: Outcome) -> str:
     ]
     try:
         text = to_json(about)
-    except CodecError:  # an argument or a result without JSON
+    except CodecError:  # an argument or a result that JSON cannot represent
         text = repr(about)
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

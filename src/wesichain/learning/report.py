@@ -1,4 +1,4 @@
-"""The report of a batch: what each task came to, and how the runs went in sum."""
+"""The report of a batch: the outcome of each task, and the totals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .entities.feedback import Outcome
 
 
 class RunRecord(Value):
-    """One task that was run: what came of it, and what it took."""
+    """The outcome of one task, with its iterations, seconds and tokens."""
 
     task_id: str
     domain: str
@@ -20,14 +20,14 @@ class RunRecord(Value):
 
 
 class LearningSummary(Value):
-    """What a batch came to; `records` has the tasks in the order in which they were run."""
+    """The results of a batch. `records` has the tasks in the order in which they were run."""
 
     records: tuple[RunRecord, ...] = ()
     added: int = 0
     updated: int = 0
 
     def text(self) -> str:
-        """Return the figures, a line each; a run of which nothing is known is neither solved nor not."""
+        """Return the totals, one line each. The share of solved tasks ignores unknown outcomes."""
         known = [record for record in self.records if record.outcome != "unknown"]
         solved = sum(record.outcome == "success" for record in known) / max(1, len(known))
         errors = sum(bool(record.error) for record in self.records)

@@ -1,4 +1,4 @@
-"""The trace log: what a task was and how it went, one file a task, for a week."""
+"""The trace log: tasks and their outputs, one file per task, kept for a week by default."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _DAY = 24 * _HOUR
 
 
 class TraceLog:
-    """Files are named by a hash of the task's id, readable by their owner alone, without secrets.
+    """Redacted traces in files that only their owner can read, named by a hash of the task's id.
 
-    What is older than `days`, by the clock that is handed in, is removed as others are written.
+    Files older than `days` are removed when others are written.
     """
 
     def __init__(self, path: str | PathLike[str], days: float = 7, clock: Clock | None = None) -> None:
@@ -33,19 +33,19 @@ class TraceLog:
         self._purged_at: float | None = None
 
     def write(self, task: TaskInput, output: TaskOutput) -> Path:
-        """Keep a task and its output, in place of an earlier run of the same task."""
+        """Write a task and its output, replacing an earlier run of the task."""
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         now = self._clock.time()
         record = {"at": now, "task": _portable(task), "output": _portable(output)}
         path = self._path(task.task_id)
         write_file(path, [dump_json(redact(record)).encode() + b"\n"], sync=False)
-        os.utime(path, (now, now))  # its age is told by the clock that was handed in
+        os.utime(path, (now, now))  # `purge` compares it with the same clock
         if self._purged_at is None or abs(now - self._purged_at) >= _HOUR:
             self.purge()
         return path
 
     def read(self, task_id: str) -> dict[str, Any] | None:
-        """The task, its output and when it was written, as JSON data; None where nothing is kept."""
+        """Return the task, its output and the time of writing as JSON data; None if there is no file."""
         try:
             return cast("dict[str, Any]", parse_json(self._path(task_id).read_bytes()))
         except FileNotFoundError:
@@ -54,7 +54,7 @@ class TraceLog:
             raise PlaybookError(f"the trace of {task_id!r} cannot be read: {error}") from error
 
     def purge(self) -> int:
-        """Remove what is too old; how many files that were."""
+        """Remove files that are too old, and return their number."""
         self._purged_at = self._clock.time()
         oldest = self._purged_at - self._days * _DAY
         removed = 0
@@ -70,7 +70,7 @@ class TraceLog:
 
 
 def _portable(value: TaskInput | TaskOutput) -> Any:
-    """As JSON data; what has none, metadata or half a character, is kept as text."""
+    """The value as JSON data, or as text if JSON cannot represent it (metadata, lone surrogates)."""
     try:
         plain = to_plain(value)
         dump_json(plain)

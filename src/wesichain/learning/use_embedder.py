@@ -1,4 +1,4 @@
-"""The default embedder: the multilingual Universal Sentence Encoder in numpy, offline, no torch."""
+"""The default embedder: the multilingual Universal Sentence Encoder in numpy, without torch or a network."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from wesichain.errors import MissingDependencyError
 class UseEmbedder:
     """512 dimensions; a short text takes a few milliseconds. The package is loaded at the first text.
 
-    One thread: a single sentence is too little work to share, and waking others costs more than it
-    saves (this needs `threadpoolctl`; without it the thread pool of numpy is left as it is).
+    It uses one thread: for a single sentence, more threads cost more than they save. This needs
+    `threadpoolctl`; without it numpy uses its own thread pool.
     """
 
     name = "usem3-multilingual"
@@ -24,7 +24,7 @@ class UseEmbedder:
 
     def __init__(self) -> None:
         self._model: Any = None
-        self._lock = RLock()  # the weights are loaded once, whoever comes first
+        self._lock = RLock()  # the weights are loaded once
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         with self._lock:

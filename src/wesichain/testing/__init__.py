@@ -1,4 +1,4 @@
-"""For users' own tests: scripted models, simulation with faults, a clock that can be set, contract suites."""
+"""Tools for your tests: scripted models, simulation with faults, a fake clock, contract suites, cassettes."""
 
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .simulation.simulate import simulate, simulate_sync
     from .simulation.violations import Report, Violation
 else:
-    # pytest loads the plugin of this package in every project: the rest is imported when it is asked for.
+    # pytest loads the plugin of this package in every project, so the rest is imported on first use.
     __getattr__ = lazy_getattr(
         __name__,
         {

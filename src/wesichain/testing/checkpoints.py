@@ -1,4 +1,4 @@
-"""The contract of checkpointers: inherit it, say how yours is made, and pytest runs it.
+"""The contract suite for checkpointers. Subclass it and implement `make`; pytest runs the tests.
 
 class TestMyCheckpointer(CheckpointerContract):
     async def make(self):
@@ -20,7 +20,7 @@ from .store_contract import StoreContract, law, run_in_loops
 
 
 class CheckpointerContract(StoreContract[Checkpointer]):
-    """The contract of a checkpointer: all that the graph engine relies on."""
+    """The contract of a checkpointer: the behaviour that the graph engine relies on."""
 
     @law
     async def test_what_was_appended_is_read_back_as_it_was(self, store: Checkpointer) -> None:
@@ -137,7 +137,7 @@ class CheckpointerContract(StoreContract[Checkpointer]):
 
     @law
     async def test_parts_come_back_with_the_entries_that_name_them(self, store: Checkpointer) -> None:
-        """Of a store that says `keeps_parts`; any other finds them in the texts."""
+        """For stores with `keeps_parts`; other stores have the parts in the texts."""
         if not getattr(store, "keeps_parts", False):
             return
         old, new = with_part(1, b"old"), with_part(2, b"new")
@@ -182,7 +182,7 @@ def entry(seq: int, owner: str = "", *, base: int = 1, body: str = "{}", at: flo
 
 
 def with_part(seq: int, data: bytes) -> Entry:
-    """An entry that names a picture, with the bytes of it beside."""
+    """An entry that refers to a picture, with its bytes."""
     digest = sha256(data).hexdigest()
     body = f'{{"kind":"image","media_type":"image/png","url":"sha256:{digest}"}}'
     return Entry(seq, "", 1, float(seq), body, {digest: data})
@@ -198,4 +198,4 @@ def refused() -> Generator[None]:
         yield
     except CheckpointError:
         return
-    raise AssertionError("a place in the thread that was taken could be written again")
+    raise AssertionError("an entry of the thread was overwritten")

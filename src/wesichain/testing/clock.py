@@ -1,4 +1,4 @@
-"""A clock that stands still until it is told otherwise."""
+"""A clock that only moves when a test moves it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wesichain.core.internal import Clock
 
 
 class FakeClock(Clock):
-    """A clock for tests. `sleep` moves the clock and returns at once."""
+    """A clock for tests. `sleep` moves the clock and returns immediately."""
 
     def __init__(self, at: float = 1_700_000_000.0) -> None:
         self._wall = at
@@ -32,10 +32,10 @@ class FakeClock(Clock):
         await asyncio.sleep(0)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Move the clock forward."""
         self._wall += seconds
         self._steady += seconds
 
     def jump(self, seconds: float) -> None:
-        """Set the wall clock forward or back, as an operator does: no time passes."""
+        """Change the wall clock, as an administrator does; the monotonic clock does not move."""
         self._wall += seconds

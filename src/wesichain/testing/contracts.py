@@ -1,4 +1,4 @@
-"""Contract suites: inherit one, say how your part is made, and pytest runs the contract on it.
+"""Contract suites for models, tools and sinks. Subclass one and implement `make_...`; pytest runs the tests.
 
 class TestMyModel(ModelContract):
     def make_model(self):
@@ -32,7 +32,7 @@ from wesichain.tools import ToolContext, ToolSet
 
 
 class ModelContract(ABC):
-    """The contract of a model that is up and answers: all that the runtime relies on."""
+    """The contract of a model that is available: the behaviour that the runtime relies on."""
 
     @abstractmethod
     def make_model(self) -> ToolCallingLlm: ...
@@ -64,7 +64,7 @@ class ModelContract(ABC):
 
 
 class ToolContract(ABC):
-    """The contract of a tool: all that the runtime relies on."""
+    """The contract of a tool: the behaviour that the runtime relies on."""
 
     @abstractmethod
     def make_tool(self) -> Any: ...
@@ -97,7 +97,7 @@ class ToolContract(ABC):
 
 
 class SinkContract(ABC):
-    """The contract of a sink: all that the runtime relies on."""
+    """The contract of a sink: the behaviour that the runtime relies on."""
 
     @abstractmethod
     def make_sink(self) -> EventSink: ...

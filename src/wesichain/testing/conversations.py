@@ -1,4 +1,4 @@
-"""The contract of stores of conversations: inherit it, say how yours is made, and pytest runs it.
+"""The contract suite for conversation stores. Subclass it and implement `make`; pytest runs the tests.
 
 class TestMyConversations(ConversationsContract):
     async def make(self):
@@ -19,7 +19,7 @@ from .store_contract import StoreContract, law, run_in_loops
 
 
 class ConversationsContract(StoreContract[Conversations]):
-    """The contract of a store of conversations: all that an agent relies on."""
+    """The contract of a conversation store: the behaviour that an agent relies on."""
 
     @law
     async def test_messages_are_read_back_as_they_were(self, store: Conversations) -> None:
@@ -173,7 +173,7 @@ def texts(messages: Sequence[Message]) -> list[str]:
 
 
 def assert_complete(messages: Sequence[Message], *, writers: int, turns: int) -> None:
-    """Every writer's every turn is there once, in its order, and no answer parted from its question."""
+    """Assert that each turn of each writer is there once, in order, with its answer after its question."""
     said = texts(messages)
     questions = [text.removeprefix("question ") for text in said[::2]]
     answers = [text.removeprefix("answer ") for text in said[1::2]]

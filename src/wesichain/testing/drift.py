@@ -1,4 +1,4 @@
-"""Drift: where today's agent first differs from each recording, found without asking a model."""
+"""Drift: where an agent first differs from each recording, without calling a model."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from .models import ScriptedLlm
 
 
 class Drift(Value):
-    """One recording: `what` differs first ("" where nothing does), in which step, and how.
+    """The first difference between an agent and a recording: what differs, the step, and a message.
 
-    `what` is "tool schema", "instructions", "request", or "replay" where the run cannot be replayed at all.
+    `what` is "" (no difference), "tool schema", "instructions", "request", or "replay" if the run cannot be
+    replayed at all.
     """
 
     __aside__: ClassVar[tuple[str, ...]] = ("recording",)
@@ -34,7 +35,7 @@ class Drift(Value):
     recording: Recording | None = None
 
     def to_plain(self) -> dict[str, JsonValue]:
-        """The drift as plain data, as `wesichain drift --json` prints it."""
+        """Return the drift as plain data, as `wesichain drift --json` prints it."""
         return {
             "path": self.path,
             "run_id": self.run_id,
@@ -46,20 +47,20 @@ class Drift(Value):
 
 
 def read_runs(folder: Path) -> Iterator[tuple[str, Recording]]:
-    """The runs of all recordings and cassettes below a folder, each with the path of its file."""
+    """Yield the runs of all recordings and cassettes in a folder, with the paths of their files."""
     paths = sorted(folder.rglob("*.jsonl")) if folder.is_dir() else [folder]
     for path in paths:
         try:
             runs = read_cassette(path) if is_cassette(path) else (load(path),)
         except CodecError:
-            continue  # lines of something else: results, cases
+            continue  # another JSON Lines file: results, cases
         except OSError as error:
             raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
         yield from ((str(path), run) for run in runs)
 
 
 async def drift_of(agent: Agent[Any, Any], path: str, recording: Recording) -> Drift:
-    """Where the agent differs from a recording; no model is called and no tool is run."""
+    """Find the first difference between an agent and a recording, without a model call or a tool call."""
     found = Drift(path, recording.run_id, recording=recording)
     try:
         await replay(recording, agent)
@@ -89,10 +90,10 @@ async def compare_drift(
     checks: Sequence[Check] = (),
     judge: Judge | None = None,
 ) -> Comparison | None:
-    """Run what differs to its end with the real model and tools, score it, and compare it with what was.
+    """Run the tasks that differ with the real model and tools, and compare the scores with the recordings.
 
-    Each run is replayed up to its first difference and goes on live from there. A case of the same task says
-    what a good answer is; without one, the recorded answer is. None where there is nothing to compare.
+    Each run is replayed up to its first difference and continues live. The case with the same task has the
+    expected answer; without one, the recorded answer is expected. None if there is nothing to compare.
     """
     known = {case.task: case for case in cases}
     pairs: list[tuple[Case, Drift]] = []
@@ -115,7 +116,7 @@ async def compare_drift(
 
 
 class _InOrder:
-    """Stands for the agent of an evaluation: each task has the next of these outcomes."""
+    """Replaces the agent in an evaluation: returns the next outcome for each task."""
 
     def __init__(self, outcomes: Iterable[Callable[..., Awaitable[Outcome[Any]]]]) -> None:
         self._outcomes = iter(outcomes)
@@ -131,12 +132,12 @@ async def _recorded_outcome(drift: Drift, task: Any, **_: Any) -> Outcome[Any]:
 
 
 async def _live_outcome(agent: Agent[Any, Any], drift: Drift, task: Any, **options: Any) -> Outcome[Any]:
-    """The outcome of a run that goes on live from the first difference."""
+    """The outcome of a run that continues live after the first difference."""
     if drift.recording is not None and drift.what == "request" and drift.step > 1:
         try:
             return await replay(drift.recording, agent, from_step=drift.step)
         except ReplayMismatchError:
-            pass  # it differs before that step, too: it is run from its beginning
+            pass  # it also differs before that step: run it from the start
     return await agent.outcome(task, **options)
 
 
@@ -144,7 +145,7 @@ async def _live_outcome(agent: Agent[Any, Any], drift: Drift, task: Any, **optio
 
 
 def drift_report(drifts: Sequence[Drift], comparison: Comparison | None = None) -> str:
-    """A report that fits into a pull request."""
+    """Return a report in Markdown, for a pull request."""
     differing = [one for one in drifts if one.what]
     lines = [f"### Agent drift: {len(differing)} of {len(drifts)} runs differ", ""]
     if differing:

@@ -1,4 +1,4 @@
-"""The contract of stores of logs: inherit it, say how yours is made, and pytest runs it.
+"""The contract suite for log stores. Subclass it and implement `make_logs`; pytest runs the tests.
 
 class TestMyLogs(LogsContract):
     async def make_logs(self):
@@ -24,7 +24,7 @@ NAMES = ("", " ", "a'; DROP TABLE entries; --", "%s", "../../etc", "ü😀", "a"
 
 
 class _Threads(LogCheckpointer):
-    """Logs as threads, for the laws of both."""
+    """Logs as a checkpointer, for the tests of both."""
 
     def __init__(self, logs: Logs) -> None:
         super().__init__(logs)
@@ -32,17 +32,17 @@ class _Threads(LogCheckpointer):
 
 
 class LogsContract(CheckpointerContract):
-    """The contract of a store of logs: the laws of threads, and those that other clients need.
+    """The contract of a log store: that of checkpointers, and the behaviour that other clients rely on.
 
-    Its conflicts are `CheckpointError`s.
+    Conflicts have to raise `CheckpointError`.
     """
 
     @abstractmethod
     async def make_logs(self) -> Logs:
-        """An empty store."""
+        """Return an empty store."""
 
-    async def close(self, logs: Logs) -> None:  # most have nothing to release
-        """Release it."""
+    async def close(self, logs: Logs) -> None:  # most stores have no resources
+        """Release the resources of a store."""
 
     @override
     async def make(self) -> Checkpointer:

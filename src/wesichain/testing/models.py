@@ -1,4 +1,4 @@
-"""Models for tests: replies from a list or a function, requests kept."""
+"""Models for tests: scripted replies from a list or a function."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Reply: TypeAlias = LlmResponse | str | ToolCall | Sequence[ToolCall] | BaseExcep
 
 
 def calls(*named: tuple[str, object], content: str = "") -> LlmResponse:
-    """A reply with tool calls: `calls(("add", {"a": 1, "b": 2}))`, with ids from the names."""
-    made = tuple(ToolCall(f"{name}-{index}", name, args) for index, (name, args) in enumerate(named))  # type: ignore[arg-type]  # whatever a test hands in
+    """Make a reply with tool calls: `calls(("add", {"a": 1, "b": 2}))`. Ids are made from the names."""
+    made = tuple(ToolCall(f"{name}-{index}", name, args) for index, (name, args) in enumerate(named))  # type: ignore[arg-type]  # a test may pass anything
     return LlmResponse(content, made, finish_reason="tool_calls")
 
 
 def as_response(reply: Reply) -> LlmResponse:
-    """The response that a short form stands for; an exception is raised."""
+    """Make a response from a short form; an exception is raised."""
     match reply:
         case LlmResponse():
             return reply
@@ -60,9 +60,9 @@ class FunctionLlm(ToolCallingLlm):
 
 
 class ScriptedLlm(FunctionLlm):
-    """Answers from a list, in order: responses, texts, calls, or errors to raise.
+    """A model whose replies come from a list, in order: responses, texts, calls, or errors to raise.
 
-    `requests` keeps what it was asked. A script that is used up answers with an `LlmResponseError`.
+    `requests` records its requests. A request after the last reply raises an `LlmResponseError`.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ScriptedLlm(FunctionLlm):
 
 
 class StreamingScriptedLlm(ScriptedLlm, StreamingLlm):
-    """Answers from a list, in pieces of `chunk` characters."""
+    """A scripted model that streams its replies in pieces of `chunk` characters."""
 
     def __init__(self, replies: Iterable[Reply], *, chunk: int = 4, model: str = "scripted") -> None:
         super().__init__(replies, model=model)

@@ -1,7 +1,7 @@
 """The pytest plugin: the fixture `cassette` and the option `--wesichain=replay|record|auto|drift`.
 
-Loaded by pytest in every project where wesichain is installed; the rest is imported by the first test that
-asks for the fixture.
+pytest loads this module in every project where wesichain is installed. The rest of the package is imported
+when a test first uses the fixture.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--wesichain",
         choices=_MODES,
         default="replay",
-        help="How agents on a cassette are run: replay (the default: no model, no tools), record, auto "
-        "(record what is missing), drift (replay to the first difference, go on live, write nothing).",
+        help="How agents of a cassette run: replay (the default: no model, no tools), record, auto (record "
+        "missing cassettes), drift (replay up to the first difference, continue live, write nothing).",
     )
 
 
 @pytest.fixture
 def cassette(request: pytest.FixtureRequest) -> Generator[Cassette]:
-    """The runs of this test: `cassette.agent(agent)` returns an agent that is recorded and replayed."""
+    """The cassette of this test: `cassette.agent(agent)` returns an agent that is recorded or replayed."""
     from .cassettes import Cassette, cassette_path
     from .seams import installed
 

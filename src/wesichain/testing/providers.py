@@ -1,10 +1,10 @@
-"""The contract of a provider's client, held against a loopback server that speaks the provider's wire.
+"""The contract suite for the client of a provider, which runs against a loopback server.
 
 class TestMine(ProviderContract):
     wire = MyWire()
 
-A wire says how the provider's server writes a reply, and how a client for it is made; the suite serves it on
-a real socket, asks and streams, and looks at what was sent and at what came back.
+A `Wire` encodes the replies of the provider's server and makes clients for it. The suite serves these replies
+on a real socket, sends requests with and without streaming, and checks the requests and the responses.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ TOOLS = (
 
 
 class ProviderReply(Value):
-    """A reply that a provider's server is to send, in words that every wire can write."""
+    """A reply of a provider's server, independent of its format."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     thought: str = ""
-    signature: str = ""  # base64, as providers sign
+    signature: str = ""  # of the thought, in base64
     finish: FinishReason = "stop"
     usage: Usage = Usage(3, 2)
-    reason: str = ""  # the provider's own word for how it ended, in place of the usual one
+    reason: str = ""  # the provider's own finish reason, in place of that for `finish`
 
 
 class Answer(Value):
-    """A server's answer to one request; `cut` breaks the connection off after so many bytes."""
+    """A server's answer to one request. `cut` closes the connection after that many bytes."""
 
     status: int
     body: bytes
@@ -70,41 +70,41 @@ class Answer(Value):
 
 
 class Served(Protocol):
-    """A loopback server that is up: its address, and the requests that it was sent."""
+    """A running loopback server: its address, and the requests that it received."""
 
     @property
     def url(self) -> str: ...
 
     @property
     def requests(self) -> list[tuple[str, Mapping[str, str], bytes]]:
-        """Path, headers (names in lower case) and body of each."""
+        """The path, the headers (with lower-case names) and the body of each request."""
         ...
 
 
 class Wire(Protocol):
-    """How one provider's server writes, and how a client for it is made."""
+    """The format of a provider's server, and its client."""
 
     def client(self, url: str, **settings: Any) -> StreamingLlm: ...
 
     def write(self, reply: ProviderReply, *, stream: bool) -> bytes:
-        """The body of a reply, whole or as the bytes of a stream."""
+        """Encode a reply as a body, or as the bytes of a stream."""
         ...
 
     def refuse(self, status: int, words: str) -> bytes:
-        """The body of an error."""
+        """Encode an error as a body."""
         ...
 
     def serve(self, *answers: Answer) -> AbstractAsyncContextManager[Served]: ...
 
 
 class ProviderContract:
-    """The contract of a provider's client. Every test runs once without streaming and once with it."""
+    """The contract of a provider's client. Tests run with and without streaming."""
 
     wire: ClassVar[Wire]
-    finishes: ClassVar[tuple[FinishReason, ...]] = ("length", "refusal")  # those that this wire can say
-    signs: ClassVar[bool] = True  # whether thoughts are signed here
-    own_words: ClassVar[bool] = False  # whether any word may end a reply, as with servers of others
-    cuts: ClassVar[tuple[str, ...]] = ()  # the words with which the provider says that no room was left
+    finishes: ClassVar[tuple[FinishReason, ...]] = ("length", "refusal")  # the reasons that this provider has
+    signs: ClassVar[bool] = True  # whether the provider signs thoughts
+    own_words: ClassVar[bool] = False  # whether unknown finish reasons are accepted
+    cuts: ClassVar[tuple[str, ...]] = ()  # the finish reasons for a full context window
 
     # --- replies -----------------------------------------------------------------------------------
 
@@ -143,13 +143,13 @@ class ProviderContract:
                 assert reply.finish_reason == finish
 
     def test_a_full_context_window_is_a_cut_and_no_end(self) -> None:
-        assert self.cuts, "say which words the provider has for it"
+        assert self.cuts, "set `cuts` to the finish reasons for a full context window"
         for word in self.cuts:
             for reply, _ in self._both(ProviderReply("Half of", finish="length", reason=word)):
                 assert reply.finish_reason == "length", word
 
     def test_an_ending_that_nobody_knows_is_an_error_that_names_it(self) -> None:
-        """Only servers of others with OpenAI's chat API have words of their own (`own_words`)."""
+        """Only servers with an OpenAI-compatible API may have finish reasons of their own (`own_words`)."""
         ended = ProviderReply("Done.", finish="length", reason="NOBODY_KNOWS")
         if self.own_words:
             assert [reply.finish_reason for reply, _ in self._both(ended)] == ["stop", "stop"]
@@ -258,7 +258,7 @@ class ProviderContract:
 
         assert self._run(ask).content == "hello"
 
-    # --- whom it asks, and as whom -------------------------------------------------------------------
+    # --- authentication ------------------------------------------------------------------------------
 
     def test_headers_and_a_key_that_is_asked_for_every_time(self) -> None:
         keys = iter(("key-one", "key-two"))
@@ -279,7 +279,7 @@ class ProviderContract:
         assert "key-two" in str(second[1])
         assert first[1]["x-team"] == second[1]["x-team"] == "blue"
 
-    # --- asking --------------------------------------------------------------------------------------
+    # --- requests ------------------------------------------------------------------------------------
 
     def _traits(self) -> Any:
         return traits_of(self.wire.client("http://127.0.0.1:9"))
@@ -349,11 +349,11 @@ def _asked(text: str) -> Message:
 
 
 def _with_ids(reply: LlmResponse) -> LlmResponse:
-    """The reply with ids for its calls, as the runtime gives them where the provider gave none."""
+    """The reply with ids for calls without one, as the runtime adds them."""
     calls = (replace(call, id=call.id or f"call-{place}") for place, call in enumerate(reply.tool_calls))
     return replace(reply, tool_calls=tuple(calls))
 
 
 def _plain(text: str) -> str:
-    """Base64 in one alphabet, without padding: providers and SDKs differ in it."""
+    """Base64 in one alphabet and without padding, which differ between providers and SDKs."""
     return text.replace("-", "+").replace("_", "/").replace("=", "")

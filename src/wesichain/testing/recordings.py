@@ -1,4 +1,4 @@
-"""Recordings as fixtures: a run that was recorded must still go the same way."""
+"""Recordings as fixtures: assert that an agent still replays a recorded run."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def assert_replays(path: str | Path, agent: Agent[Any, OutT]) -> Outcome[OutT]:
     recording = load(Path(path))
     outcome = asyncio.run(replay(recording, agent))
     differences = diff(recording, outcome.events)
-    assert not differences, "the run parts from its recording:\n" + "\n".join(map(str, differences))
+    assert not differences, "the run differs from its recording:\n" + "\n".join(map(str, differences))
     return outcome

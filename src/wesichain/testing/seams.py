@@ -1,4 +1,4 @@
-"""Seams: where a test stands between the runs of this process and their models and tools."""
+"""Seams: let a test intercept the model calls and tool calls of the runs in this process."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ RunTool = Callable[[PreparedCall, ToolContext | None], Coroutine[Any, Any, ToolR
 
 
 class Seam(Protocol):
-    """Stands between runs and the world, for those runs that it `is_active` for."""
+    """Intercepts the calls of the runs that it `is_active` for."""
 
     def is_active(self) -> bool:
-        """Whether the code that runs now belongs to it."""
+        """Whether the current code belongs to a run of this seam."""
         ...
 
     def model(
         self, llm: object, request: LlmRequest, reply: Coroutine[Any, Any, Any]
     ) -> Coroutine[Any, Any, Any]:
-        """The reply of a model to a request; `reply`, which has not begun, asks the model itself."""
+        """Return the reply to a request; await `reply` to call the model itself."""
         ...
 
     def tool(
         self, run: RunTool, prepared: PreparedCall, ctx: ToolContext | None
     ) -> Coroutine[Any, Any, ToolResult]:
-        """The result of a call; `run` runs the tool itself."""
+        """Return the result of a call; `run` runs the tool itself."""
         ...
 
     def opened(self, agent: str) -> EventSink | None:
-        """A run of this agent begins, or is resumed; returns a sink for its events."""
+        """Called when a run of this agent starts or resumes; returns a sink for its events."""
         ...
 
 
@@ -56,8 +56,8 @@ def _active() -> Seam | None:
 
 @contextmanager
 def installed(seam: Seam) -> Generator[None]:
-    """Lead the calls of runs through the seam; runs that it is not active for are not touched."""
-    global _before  # noqa: PLW0603  # the hook is that of the process
+    """Intercept the calls of the runs that the seam is active for; other runs are not affected."""
+    global _before  # noqa: PLW0603  # the hook is global to the process
     with _lock:
         if not _seams:
             _before = around.hook
@@ -84,7 +84,7 @@ def _run(
 
 
 class _Hook(CallHook):
-    """The hook around every call of the process; one that was there before is around it."""
+    """The hook around every call in the process, inside a hook that was set before."""
 
     def __init__(self, before: CallHook | None) -> None:
         self._before = before

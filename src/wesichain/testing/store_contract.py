@@ -1,4 +1,4 @@
-"""The contract of a store: laws, each a test that is given a store of its own."""
+"""The base of the contract suites for stores: each test has a store of its own."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ ContractT = TypeVar("ContractT", bound="StoreContract[Any]")
 
 
 class StoreContract(ABC, Generic[StoreT]):
-    """How a store is made for each law, and released after it."""
+    """Makes a store for each test, and releases it afterwards."""
 
     @abstractmethod
     async def make(self) -> StoreT:
-        """An empty store."""
+        """Return an empty store."""
 
-    async def done(self, store: StoreT) -> None:  # most have nothing to release
-        """Release it."""
+    async def done(self, store: StoreT) -> None:  # most stores have no resources
+        """Release the resources of a store."""
 
 
 def law(check: Callable[[ContractT, StoreT], Coroutine[Any, Any, None]]) -> Callable[[ContractT], None]:
-    """Make a test of a law. It takes no parameters: pytest would look for fixtures of their names."""
+    """Turn a coroutine into a test without parameters, which pytest would take for fixtures."""
 
     def test(self: ContractT) -> None:
         async def main() -> None:
@@ -41,13 +41,13 @@ def law(check: Callable[[ContractT, StoreT], Coroutine[Any, Any, None]]) -> Call
 
 
 def run_in_loops(work: Callable[[int], Coroutine[Any, Any, None]]) -> None:
-    """Do the work in four event loops at once, each in a thread of its own."""
+    """Run the work in four event loops at once, each in its own thread."""
     failures: list[BaseException] = []
 
     def run(number: int) -> None:
         try:
             asyncio.run(work(number))
-        except BaseException as error:  # noqa: BLE001  # told by the thread that waits
+        except BaseException as error:  # noqa: BLE001  # reported by the waiting thread
             failures.append(error)
 
     threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(4)]
@@ -55,5 +55,5 @@ def run_in_loops(work: Callable[[int], Coroutine[Any, Any, None]]) -> None:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert not any(thread.is_alive() for thread in threads), "a call never came back"
+    assert not any(thread.is_alive() for thread in threads), "a call did not return"
     assert failures == []

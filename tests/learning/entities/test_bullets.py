@@ -32,8 +32,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
 BAD_STRATEGIES: list[tuple[dict[str, Any], str]] = [
     ({"tool_sequence": ()}, "a ToolCallingStrategy needs a tool_sequence of at least one tool"),
     ({"tool_sequence": ("a", "")}, f"tool_sequence is {NAMES}; got ('a', '')"),
-    ({"tool_success_rate": 1.2}, "tool_success_rate lies between 0 and 1; got 1.2"),
-    ({"tool_success_rate": -0.1}, "tool_success_rate lies between 0 and 1; got -0.1"),
+    ({"tool_success_rate": 1.2}, "tool_success_rate is between 0 and 1; got 1.2"),
+    ({"tool_success_rate": -0.1}, "tool_success_rate is between 0 and 1; got -0.1"),
     ({"avg_iterations": -1.0}, "avg_iterations is 0 or more; got -1.0"),
 ]
 

@@ -91,8 +91,10 @@ def the_report_is_whole(trace: Trace) -> None:
 
 
 def every_call_is_counted(trace: Trace) -> None:
-    told = sum(event.kind == "model_responded" for event in trace.events)
-    assert trace.world.asked <= told, f"the model was asked {trace.world.asked} times, {told} are in the log"
+    replies = sum(event.kind == "model_responded" for event in trace.events)
+    assert trace.world.asked <= replies, (
+        f"the model was asked {trace.world.asked} times, {replies} are in the log"
+    )
 
 
 # --- the same desk with mistakes --------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Bullets: what a playbook holds, each a piece of advice with its evidence, its origin and its tools."""
+"""Bullets: the entries of a playbook, each a piece of advice with its evidence, its origin and its tools."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .evidence import EvidenceTally
 from .stages import OLD_RULINGS, RULINGS, SECTIONS, STAGES, VISIBLE, Ruling, Section, Stage
 from .wording import LESSONS, Lesson, mask, prompt_text
 
-_ROUNDING = 0.01  # by which a rate may differ from that of the counts
+_ROUNDING = 0.01  # the largest difference between a given rate and that of the counts
 DATA_MODEL = "1.3.0"  # major: fields changed; minor: optional fields added or no longer written
 
 
 class Provenance(Value, omit_defaults=True):
     """Where a bullet comes from.
 
-    `author` is who worded it: "operator" (a person, or code of the application), "reflector" (from the
-    tools' names) or "model" (a model, checked). A task or a tool's output is never an author: nothing
-    that a user asked or a tool returned is shown to another run.
+    `author` says who worded it: "operator" (a person, or the application's code), "reflector" (made from
+    the names of tools) or "model" (a model, checked by the guard). The words of a task or of a tool's output
+    are never shown to another run.
     """
 
     author: str = "operator"
@@ -37,9 +37,9 @@ class Provenance(Value, omit_defaults=True):
 
 
 class _BulletDetails(Strategy, kw_only=True, omit_defaults=True):
-    """What a bullet has beside its id and content."""
+    """The keyword-only fields of a bullet."""
 
-    # what is shown
+    # the text that is shown
     text: str = field(default="", init=False)
     section: Section = "Strategies"
     tool_sequence: tuple[str, ...] = ()
@@ -56,9 +56,9 @@ class _BulletDetails(Strategy, kw_only=True, omit_defaults=True):
     sources: tuple[str, ...] = ()
     # NAME=HASH of each tool's schema
     fingerprints: tuple[str, ...] = ()
-    # +HASH or -HASH of a word that its tasks have, or lack
+    # +HASH or -HASH of a word that its tasks must, or must not, contain
     condition: str = ""
-    # runs that followed it, as `conditions` keeps them
+    # runs that followed it, in the format of `conditions`
     cases: tuple[str, ...] = ()
     tally: EvidenceTally = EvidenceTally()
     provenance: Provenance = Provenance()
@@ -67,10 +67,10 @@ class _BulletDetails(Strategy, kw_only=True, omit_defaults=True):
 class PlaybookBullet(_BulletDetails):
     """One piece of advice. `content` never changes once it is recorded; the counters only grow.
 
-    Without an id the bullet gets one made from its content and what it is about. `stage` is set by the
-    playbook, from the evidence and the `ruling` of an owner or operator. `example_task` is kept to find
-    the bullet and is never shown; `text` is. `lesson` says what kind of rule a model's words state,
-    `parameter` which parameter of its tool they are about, and `sources` are hashes of the runs that gave it.
+    The default id is a hash of the content, the tools and the example. The playbook sets `stage`, from the
+    evidence and the `ruling` of an owner or operator. `text` is shown to runs; `example_task` is only used to
+    find the bullet. `lesson` is the kind of rule that a model worded, `parameter` the parameter that it is
+    about, and `sources` are hashes of the runs that taught it.
     """
 
     __always__: ClassVar[tuple[str, ...]] = ("id", "content")
@@ -86,7 +86,7 @@ class PlaybookBullet(_BulletDetails):
         for name in ("id", "example_task", "parameter", "condition"):
             if not isinstance(getattr(self, name), str):
                 raise ValueError(f"{name} is a text; got {getattr(self, name)!r}")  # noqa: TRY004  # as every other
-        _set(self, "section", _SPELLINGS.get(str(self.section).casefold(), self.section))
+        force_setattr(self, "section", _SPELLINGS.get(str(self.section).casefold(), self.section))
         _one_of("section", self.section, SECTIONS)
         _one_of("stage", self.stage, STAGES)
         _one_of("ruling", self.ruling, RULINGS)
@@ -97,20 +97,17 @@ class PlaybookBullet(_BulletDetails):
         for name in ("created_at", "last_updated"):
             if not is_number(getattr(self, name)):
                 raise ValueError(f"{name} is a time in seconds since the epoch; got {getattr(self, name)!r}")
-        _set(self, "tags", _names("tags", self.tags))
-        _set(self, "tool_sequence", _names("tool_sequence", self.tool_sequence))
-        _set(self, "fingerprints", _names("fingerprints", self.fingerprints))
-        _set(self, "cases", _names("cases", self.cases))
-        _set(self, "sources", _names("sources", self.sources))
-        said = prompt_text(
+        for name in ("tags", "tool_sequence", "fingerprints", "cases", "sources"):
+            force_setattr(self, name, _names(name, getattr(self, name)))
+        text = prompt_text(
             self.content,
             section=self.section,
             tools=self.tool_sequence,
             author=self.provenance.author,
             lesson=self.lesson,
         )
-        _set(self, "text", said)
-        _set(self, "id", self.id or self._content_id())
+        force_setattr(self, "text", text)
+        force_setattr(self, "id", self.id or self._content_id())
 
     def _content_id(self) -> str:
         about = [self.section, self.content, list(self.tool_sequence)]
@@ -120,7 +117,7 @@ class PlaybookBullet(_BulletDetails):
 
     @property
     def success_rate(self) -> float:
-        """How often the sequence led to success; 0 while nothing is known."""
+        """The share of runs that followed the sequence and succeeded; 0 without any run."""
         return _rate(self)
 
     @property
@@ -129,7 +126,7 @@ class PlaybookBullet(_BulletDetails):
 
     @property
     def is_owned(self) -> bool:
-        """Whether it is an owner's word, which counts do not withdraw."""
+        """Whether it is an owner's sentence, which stays visible whatever its counts."""
         return self.ruling == "owner"
 
     @property
@@ -142,31 +139,33 @@ class PlaybookBullet(_BulletDetails):
 
     @property
     def intent(self) -> str:
-        """The subject of the bullet, masked: the text that similarity is taken on."""
+        """The masked text that similarity is computed from: the example task, else the content."""
         return mask(self.example_task or self.content)
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Every text that is kept of it, but for the names of tools."""
+        """Every stored text of the bullet, except the names of tools."""
         origin = self.provenance
         return self.id, self.content, self.example_task, *self.tags, origin.task, origin.reflection
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
-        """Read a bullet; one with a tool sequence is a `ToolCallingStrategy`.
+        """Read a bullet from JSON data; one with a tool sequence is a `ToolCallingStrategy`.
 
-        Fields that are missing take their default, so bullets of older versions load unchanged; fields
-        that are unknown come from a later minor version and are left out.
+        Missing fields take their defaults, so that bullets of older versions can be read. Unknown fields come
+        from a later minor version and are ignored.
         """
         kind = ToolCallingStrategy if plain.get("tool_sequence") else PlaybookBullet
         values = _known(kind, plain)
         counts = (values.get("helpful_count", 0), values.get("harmful_count", 0))
         if contradicts(values.get("tool_success_rate"), *counts):
-            del values["tool_success_rate"]  # versions before 1.2 let counts grow past a rate
+            del values["tool_success_rate"]  # versions before 1.2 did not update the rate
         if "ruling" in values:
             values["ruling"] = OLD_RULINGS.get(str(values["ruling"]), values["ruling"])
         if "provenance" in values:
-            values["provenance"] = Provenance(**_known(Provenance, values["provenance"], _is_text))
+            values["provenance"] = Provenance(
+                **_known(Provenance, values["provenance"], lambda value: isinstance(value, str))
+            )
         if "tally" in values:
             values["tally"] = EvidenceTally(**_known(EvidenceTally, values["tally"], is_number))
         try:
@@ -191,7 +190,7 @@ class ToolCallingStrategy(PlaybookBullet, kw_only=True):
             raise ValueError("a ToolCallingStrategy needs a tool_sequence of at least one tool")
         rate = self.tool_success_rate
         if rate is not None and not (is_number(rate) and 0 <= rate <= 1):
-            raise ValueError(f"tool_success_rate lies between 0 and 1; got {rate!r}")
+            raise ValueError(f"tool_success_rate is between 0 and 1; got {rate!r}")
         if contradicts(rate, self.helpful_count, self.harmful_count):
             raise ValueError(
                 f"tool_success_rate is {rate!r}, and {self.helpful_count} successes with "
@@ -203,45 +202,41 @@ class ToolCallingStrategy(PlaybookBullet, kw_only=True):
     @property
     @override
     def success_rate(self) -> float:
-        """`tool_success_rate` where it is given, else what the counters say."""
+        """`tool_success_rate` if it is given, else the rate of the counters."""
         return _rate(self) if self.tool_success_rate is None else self.tool_success_rate
 
 
 def bullet_about(tools: Sequence[str], content: str, **fields: Any) -> PlaybookBullet:
-    """A bullet with these fields: a `ToolCallingStrategy` where it names tools."""
+    """Make a bullet with these fields: a `ToolCallingStrategy` if there are tools."""
     kind = ToolCallingStrategy if tools else PlaybookBullet
     return kind(content=content, tool_sequence=tuple(tools), **fields)
 
 
 def is_learned_warning(bullet: PlaybookBullet) -> bool:
-    """Whether it is a warning that nobody wrote: it is not shown, since runs did not go better with one."""
+    """Whether it is a learned warning. These are not shown: they did not improve runs."""
     return bullet.section == "Pitfalls" and bullet.provenance.author != "operator"
 
 
 def contradicts(rate: object, helpful: object, harmful: object) -> bool:
-    """Whether a success rate is not that of the counts beside it; without counts nothing is contradicted."""
+    """Whether a success rate differs from that of the counts; False without counts."""
     if not (is_number(rate) and is_count(helpful) and is_count(harmful)):
         return False
     good, seen = cast("int", helpful), cast("int", helpful) + cast("int", harmful)
     return seen > 0 and abs(cast("float", rate) - good / seen) > _ROUNDING
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
 def has_text(text: object) -> bool:
-    """Whether it is a text that says something."""
+    """Whether it is a text that is not blank."""
     return isinstance(text, str) and bool(text.strip())
 
 
 def collapse(sequence: Sequence[str]) -> tuple[str, ...]:
-    """A sequence of tools without immediate repeats: calling a tool twice in a row is one move."""
+    """A sequence of tools without immediate repeats."""
     return tuple(tool for place, tool in enumerate(sequence) if place == 0 or sequence[place - 1] != tool)
 
 
 def is_followed(sequence: Sequence[str], calls: Sequence[str]) -> bool:
-    """Whether the calls contain the sequence in its order; an empty sequence is never followed."""
+    """Whether the calls contain the sequence in order; False for an empty sequence."""
     rest = iter(calls)
     return bool(sequence) and all(tool in rest for tool in collapse(sequence))
 
@@ -249,10 +244,6 @@ def is_followed(sequence: Sequence[str], calls: Sequence[str]) -> bool:
 def _rate(bullet: PlaybookBullet) -> float:
     seen = bullet.helpful_count + bullet.harmful_count
     return bullet.helpful_count / seen if seen else 0.0
-
-
-def _set(bullet: PlaybookBullet, name: str, value: object) -> None:
-    force_setattr(bullet, name, value)
 
 
 def _one_of(name: str, value: object, allowed: Sequence[str]) -> None:
@@ -303,7 +294,7 @@ Fingerprints: TypeAlias = Mapping[str, str]  # by the tool's name
 
 
 def fingerprint_of(tool: ToolSpec) -> str:
-    """A hash of what a tool takes; it is another one when the schema has changed."""
+    """A hash of a tool's name and parameter schema."""
     return sha256(dump_json([tool.name, _sorted(tool.parameters)]).encode()).hexdigest()[:12]
 
 
@@ -312,7 +303,7 @@ def fingerprints_of(tools: Sequence[ToolSpec]) -> dict[str, str]:
 
 
 def changed_tools(bullet: PlaybookBullet, tools: Fingerprints) -> list[str]:
-    """The tools that the bullet names and that take something else than when it was learned."""
+    """The tools of the bullet whose schema has changed since it was learned."""
     known = {mark.rpartition("=")[0]: mark.rpartition("=")[2] for mark in bullet.fingerprints}
     return [name for name, mark in known.items() if name in tools and tools[name] != mark]
 

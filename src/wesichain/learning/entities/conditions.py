@@ -1,8 +1,8 @@
-"""Conditions: a word of a task that decides whether a strategy fits, known by its hash alone.
+"""Conditions: a word of a task, stored as a hash, that decides whether a strategy fits the task.
 
-A strategy that works for some of its tasks and fails in others is split once one word tells them apart. What
-is kept of the tasks for this is a hash of each word: it can be found again in another task, and not be read.
-A run that is advised finds the word in its own task, so that advice names a condition and quotes nobody.
+A strategy that works for some of its tasks and fails for others is split once a word tells them apart. Only
+a hash of each word of the tasks is stored, which can be compared with another task and not be read. Advice
+takes the word from the task of the advised run, so that no other task is quoted.
 """
 
 from __future__ import annotations
@@ -15,42 +15,42 @@ from typing import Literal, TypeAlias
 from .evidence import chance_above
 from .wording import mask
 
-MOST = 32  # cases that are kept
+MOST = 32  # stored cases
 Kind: TypeAlias = Literal["0", "1", "3"]
 BAD: Kind = "0"  # the run followed the strategy, and it or the run failed
 GOOD: Kind = "1"  # the run followed it, and succeeded
-OTHER: Kind = "3"  # the run called other tools, whatever came of it
-_WORDS = 24  # of a case
-_EACH = 3  # cases with a word, and without it, before it can decide
-_LUCK = 0.05  # the chance that luck does, shared by the words that are looked at
+OTHER: Kind = "3"  # the run called other tools
+_WORDS = 24  # words of a case
+_EACH = 3  # the fewest cases with a word, and without it
+_LUCK = 0.05  # the probability of a false split, divided among the words (Bonferroni)
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
 def marks_of(text: str) -> tuple[str, ...]:
-    """The words of a text, masked, each as a hash of six characters; in no order that says anything."""
+    """The words of a masked text, each as a hash of six characters, sorted."""
     words = {word.casefold() for word in _WORD.findall(mask(text))}
     return tuple(sorted(map(_mark, words)))[:_WORDS]
 
 
 def word_in(condition: str, text: str) -> str:
-    """The word of a text that a condition asks for; "" where it asks for none."""
+    """The word of a text that meets a condition; "" if there is none."""
     asked = condition[1:] if condition.startswith("+") else ""
     words = (word.casefold() for word in _WORD.findall(mask(text)))
     return next((word for word in words if _mark(word) == asked), "")
 
 
 def fits(condition: str, marks: Collection[str]) -> bool:
-    """Whether a task with these words is one for a bullet: `+HASH` has the word, `-HASH` does not."""
+    """Whether a task with these words meets a condition: `+HASH` requires a word, `-HASH` excludes it."""
     return not condition or (condition[1:] in marks) == condition.startswith("+")
 
 
 def case_of(kind: Kind, marks: Sequence[str]) -> str:
-    """A run as it is kept: what it was to the strategy, and the words of its task."""
+    """A run as it is stored: its kind, and the hashes of the words of its task."""
     return f"{kind}{','.join(marks)}"
 
 
 def with_case(cases: Sequence[str], case: str) -> tuple[str, ...]:
-    """The cases that are kept; where they are too many, the oldest goes that says least."""
+    """Add a case. If there are too many, drop the oldest of kind `OTHER`, else the oldest."""
     kept = [*cases, case]
     if len(kept) > MOST:
         kept.remove(next((old for old in kept if old.startswith(OTHER)), kept[0]))
@@ -62,7 +62,7 @@ def count_of(kind: Kind, cases: Sequence[str]) -> int:
 
 
 def deciding(cases: Sequence[str]) -> str | None:
-    """The hash of the word that surely tells the cases that went well from the others, or None."""
+    """The hash of the word that separates the successful cases from the others significantly, or None."""
     known = [(case.startswith(GOOD), frozenset(case[1:].split(","))) for case in cases]
     good = sum(went_well for went_well, _ in known)
     if min(good, len(known) - good) < _EACH:
@@ -83,7 +83,7 @@ def deciding(cases: Sequence[str]) -> str | None:
 
 
 def on_side(condition: str, cases: Sequence[str]) -> tuple[str, ...]:
-    """The cases that a condition holds for."""
+    """The cases that meet a condition."""
     return tuple(case for case in cases if fits(condition, case[1:].split(",")))
 
 

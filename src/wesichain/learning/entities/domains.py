@@ -1,4 +1,4 @@
-"""Domains: the names that keep what was learned apart, and the file names made from them."""
+"""Domains: the names of the separate parts of a playbook, and their file names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _RESERVED = frozenset({"system", "admin"})
 
 
 def check_domain(name: object) -> str:
-    """The name itself, or a `DomainError` that says what a name may be."""
+    """Return the name, or raise a `DomainError` if it is not valid."""
     if not isinstance(name, str) or _NAME.fullmatch(name) is None:
         raise DomainError(
             f"{str(name)[:80]!r} is not a domain: use up to 64 of a-z, 0-9, '_' and '-', "
@@ -24,5 +24,5 @@ def check_domain(name: object) -> str:
 
 
 def hashed_name(name: str) -> str:
-    """A file name for any text: nothing of the text reaches the path, and no two texts share one."""
+    """A file name for any text: a hash, so that the text is not part of the path."""
     return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -1,7 +1,7 @@
-"""Evidence: how runs went that were shown a bullet, and runs of its kind that were not.
+"""Evidence: the success of runs that were shown a bullet, and of comparable runs that were not.
 
-A run without a lesson is one before it was shown, or one from which it was held back (`explore`, `holdback`).
-Runs fade: after `half_life` more of them one counts half.
+Runs without a bullet are those before it was visible, and those it was withheld from (`explore`,
+`holdback`). The counts decay: after `half_life` more runs, a run counts half.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import numpy.typing as npt
 
 from wesichain.core.internal import Value, replace
 
-LIMIT = 4.6  # how much likelier harm must be than help, as a logarithm, to withdraw a bullet
-LOSSES = 3  # runs with a lesson that failed in a row, which withdraw it too
+LIMIT = 4.6  # log likelihood ratio of harm to help at which a bullet is withdrawn
+LOSSES = 3  # consecutive failed runs after which a lesson is withdrawn
 _Z = 1.645  # of a 90 % interval
 _GRID = np.linspace(0.0025, 0.9975, 200)
 _LOGS = np.log(np.stack([_GRID, 1 - _GRID]))
 
 
 class Evidence(Value):
-    """A bullet's evidence: fading counts of runs with it and without, and the difference in success.
+    """A bullet's evidence: decayed counts of runs with and without it, and the difference in success.
 
-    `low` and `high` are a 90 % interval of the lift. A side without runs may succeed at any rate, so that
-    the interval is wide: seven losses with nothing to compare them with read as -0.39 (-0.89 to 0.11).
+    `low` and `high` are a 90 % interval of the lift. The interval is wide if one side has no runs: seven
+    failures without a run to compare them with give -0.39 (-0.89 to 0.11).
     """
 
     shown_runs: float
@@ -37,11 +37,11 @@ class Evidence(Value):
 
 
 class EvidenceTally(Value, omit_defaults=True):
-    """The fading counts of a bullet.
+    """The decayed counts of a bullet.
 
-    `lost_helpful` and `lost_harmful` are how much of its counters has faded. `alarm` is the logarithm of how
-    much likelier the runs with it are if it harms than if it helps; `losses` counts failures in a row, and
-    `withdrawn` how often it was taken back because it was losing.
+    `lost_helpful` and `lost_harmful` are the parts of its counters that have decayed. `alarm` is the log
+    likelihood ratio of harm to help for the runs with it. `losses` counts consecutive failures, and
+    `withdrawn` how often it was withdrawn.
     """
 
     shown_runs: float = 0.0
@@ -56,12 +56,12 @@ class EvidenceTally(Value, omit_defaults=True):
 
     @property
     def is_alarming(self) -> bool:
-        """Whether runs with the bullet fail more often than runs without it explain."""
+        """Whether runs with the bullet fail significantly more often than runs without it."""
         return self.alarm >= LIMIT
 
     @property
     def is_losing(self) -> bool:
-        """Whether a lesson is to be withdrawn: three runs in a row have failed with it, or it is alarming."""
+        """Whether to withdraw a lesson: three consecutive runs with it failed, or it is alarming."""
         return self.losses >= LOSSES or self.is_alarming
 
     @property
@@ -80,7 +80,7 @@ class EvidenceTally(Value, omit_defaults=True):
         )
 
     def with_run(self, *, shown: bool, success: bool, half_life: float) -> EvidenceTally:
-        """One more run of the bullet's kind, with it or without."""
+        """Add a run with the bullet or a comparable run without it."""
         keep = 0.5 ** (1 / half_life)
         return replace(
             self,
@@ -91,7 +91,7 @@ class EvidenceTally(Value, omit_defaults=True):
         )
 
     def followed(self, helpful: int, harmful: int, *, half_life: float) -> EvidenceTally:
-        """The counters, as they were before one more run that followed the bullet, fade by one run."""
+        """Let the counters decay by one run. `helpful` and `harmful` are their values before that run."""
         lost = 1 - 0.5 ** (1 / half_life)
         return replace(
             self,
@@ -100,10 +100,10 @@ class EvidenceTally(Value, omit_defaults=True):
         )
 
     def tested(self, *, success: bool) -> EvidenceTally:
-        """One more run with the bullet, as a step of a sequential test against the rate without it.
+        """Add a run with the bullet to a sequential test against the success rate without it.
 
-        Help halves the failures, harm halves the successes. What speaks for a bullet is kept up to the same
-        limit, so that a bullet that helped and then harms is withdrawn as well.
+        The hypotheses are that it halves the failures (help) or the successes (harm). The ratio has a
+        lower limit, so that a bullet that helped at first and then harms is withdrawn as well.
         """
         rate = _mean(*self._sides()[1])
         helps, harms = (1 + rate) / 2, rate / 2
@@ -112,7 +112,7 @@ class EvidenceTally(Value, omit_defaults=True):
         return replace(self, alarm=max(-LIMIT, self.alarm + ratio), losses=losses)
 
     def reset(self, helpful: int, harmful: int) -> EvidenceTally:
-        """Nothing that was seen of the bullet counts any more; the runs without it still do."""
+        """Discard the evidence of runs with the bullet; keep the runs without it."""
         return EvidenceTally(
             held_runs=self.held_runs,
             held_successes=self.held_successes,
@@ -122,7 +122,7 @@ class EvidenceTally(Value, omit_defaults=True):
         )
 
     def joined(self, other: EvidenceTally) -> EvidenceTally:
-        """The counts of two bullets that have become one."""
+        """Add the counts of another bullet that is merged into this one."""
         sides = ("shown_runs", "shown_successes", "held_runs", "held_successes")
         sums = {
             name: getattr(self, name) + getattr(other, name)
@@ -145,7 +145,7 @@ def chance_above(first: tuple[float, float], second: tuple[float, float]) -> flo
     """The probability that a draw from one Beta distribution lies above a draw from another."""
     mine, theirs = _density(*first), _density(*second)
     below = np.cumsum(theirs) - theirs / 2
-    return min(1.0, float(mine @ below))  # a sum of roundings may be a hair above
+    return min(1.0, float(mine @ below))  # rounding errors may exceed 1
 
 
 def _density(for_it: float, against: float) -> npt.NDArray[np.float64]:

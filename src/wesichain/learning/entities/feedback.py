@@ -1,4 +1,4 @@
-"""Feedback: signals about a run, from the surest to the weakest; the first that is given decides."""
+"""Feedback: signals about the outcome of a run, the most reliable first."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Signal: TypeAlias = Literal["label", "tests", "execution", "self_check", "run", 
 
 
 class Feedback(Value):
-    """True, False or nothing for each signal; `answer` is a right answer to compare with (a label).
+    """True, False or None for each signal; the first that is not None decides.
 
-    `why` says in words what was wrong or right. With `by="owner"`, the person who answers for the agent, the
-    sentence itself becomes a lesson and is shown to later runs as it is. Anybody else's is material for the
-    reflector and is never shown.
+    `answer` is an expected answer to compare with (a label). `why` says in words what was wrong or right.
+    With `by="owner"` (the person responsible for the agent) the sentence becomes a lesson and is shown to
+    later runs verbatim. Otherwise only the reflector reads it, and it is never shown.
     """
 
     label: bool | None = None
@@ -46,20 +46,20 @@ class Feedback(Value):
 
     @classmethod
     def expected(cls, answer: str) -> Feedback:
-        """Compare with the right answer.
+        """Make feedback that compares the output with an expected answer.
 
-        It has to stand in the output as whole words, in order; case, punctuation and the way that a
-        number is written (1,200.50 or 1200.5) do not matter.
+        The output has to contain the answer as whole words, in order. Case, punctuation and the format of
+        numbers (1,200.50 or 1200.5) are ignored.
         """
         if cast("object", answer) is None or not _words(str(answer)):
             raise ValueError(f"an expected answer has at least one letter or digit; got {answer!r}")
         return cls(answer=str(answer))
 
     def judge(self, output: TaskOutput) -> tuple[Outcome, Signal]:
-        """The outcome of the run, and the signal that says so. Words in the answer are never read for this.
+        """Return the outcome of the run, and the signal that decides it.
 
-        Without a signal a run that failed or hit its limit is a failure; of one that completed
-        nothing is known.
+        Without a signal, a run that failed or reached its limit is a failure; the outcome of a completed run
+        is unknown.
         """
         label = self.label
         if label is None and self.answer is not None:
@@ -81,7 +81,7 @@ _TOKEN = re.compile(rf"{_NUMBER}|\w+")
 
 
 def is_named(value: str, text: str) -> bool:
-    """Whether a value stands in a text as whole words."""
+    """Whether a text contains a value as whole words."""
     wanted, words = _words(value), _words(text)
     size = len(wanted)
     return size > 0 and any(words[start : start + size] == wanted for start in range(len(words) - size + 1))

@@ -1,4 +1,4 @@
-"""Stages: how far a bullet is trusted, by what its runs came to or by an owner's word."""
+"""Stages: how far a bullet is trusted, by its evidence or by a ruling."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ VISIBLE: tuple[Stage, ...] = ("staging", "prod")
 RULINGS: tuple[Ruling, ...] = ("none", "owner", "forced", "quarantined")
 OLD_RULINGS: Mapping[str, Ruling] = {"passed": "none", "refused": "quarantined"}  # of the gate before 1.3
 
-TAUGHT = 2  # runs that have to give a model's lesson before it is shown
+TAUGHT = 2  # runs that have to teach a model's lesson before it is shown
 
 
 def stage_of(helpful: int, harmful: int, *, section: Section = "Strategies") -> Stage:
     """Return the stage that counts allow.
 
-    A pitfall warns of a sequence, so failures confirm it: it is visible from the second failure on and
-    retired once the sequence succeeds more often than it fails.
+    A pitfall warns against a sequence, so failures confirm it: it becomes visible at the second failure and
+    is retired once the sequence succeeds more often than it fails.
     """
     if section == "Pitfalls":
         if helpful > harmful:
@@ -42,9 +42,9 @@ def stage_of(helpful: int, harmful: int, *, section: Section = "Strategies") -> 
 
 
 def lesson_stage(tally: EvidenceTally, *, taught: int, helpful: int, harmful: int) -> Stage:
-    """Return the stage of a model's lesson, which `taught` different runs have given.
+    """Return the stage of a model's lesson that `taught` different runs have taught.
 
-    Each time that it was withdrawn, twice as many runs have to give it before it is shown again.
+    After each withdrawal twice as many runs have to teach it before it is shown again.
     """
     if taught < TAUGHT * 2**tally.withdrawn:
         return "quarantined" if tally.withdrawn else "shadow"
@@ -52,10 +52,10 @@ def lesson_stage(tally: EvidenceTally, *, taught: int, helpful: int, harmful: in
 
 
 def settle(earned: Stage, ruling: Ruling) -> tuple[Stage, Ruling]:
-    """Return the stage after a change, and the ruling that still holds.
+    """Return the stage after a change, and the ruling that remains in force.
 
-    An owner's bullet is in prod whatever its counts. An operator's `forced` lasts until the evidence speaks
-    for quarantine, an operator's `quarantined` until it is promoted.
+    An owner's bullet is always in prod. The ruling `forced` lasts until the evidence gives quarantine, and
+    `quarantined` until the bullet is promoted.
     """
     if ruling == "owner":
         return "prod", ruling

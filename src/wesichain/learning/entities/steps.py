@@ -1,4 +1,4 @@
-"""Steps: the trace of a task, one step an iteration, with the calls that it made."""
+"""Steps: the trace of a task, one step per iteration, with its tool calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TaskAction: TypeAlias = Literal["call_tool", "finish"]
 
 
 class ToolInvocation(Value):
-    """One call of a tool, and what became of it."""
+    """One tool call with its result or error."""
 
     tool_name: str
     arguments: JsonValue = None
@@ -34,10 +34,10 @@ class ToolInvocation(Value):
 
 
 class ReasoningStep(Value):
-    """One iteration, counted from 1: a thought, then a call or the end, then what was observed.
+    """One iteration, counted from 1: a thought, an action and an observation.
 
-    A model may ask for several calls at once: `invocations` has them all, `tool_name` and `tool_args`
-    are those of the first.
+    If the model made several calls at once, `invocations` has all of them; `tool_name` and `tool_args` are
+    those of the first.
     """
 
     iteration: int
@@ -71,7 +71,7 @@ class ReasoningStep(Value):
 
     @property
     def calls(self) -> tuple[ToolInvocation, ...]:
-        """Every call of the iteration; one that is only named counts as a call that went well."""
+        """Every call of the iteration. A step with only a `tool_name` has one successful call."""
         if self.invocations or self.tool_name is None:
             return self.invocations
         return (ToolInvocation(self.tool_name, self.tool_args, self.observation),)

@@ -1,4 +1,4 @@
-"""Tasks: what a generator is given, what it gives back, and the trace in between."""
+"""Tasks: the input and output of a generator."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from .transcript import NO_ANSWER, read_steps, render
 
 
 class TaskInput(Value):
-    """One task. `available_tools` narrows the registered tools; `max_iterations` overrides the limit.
+    """One task. `available_tools` selects from the registered tools; `max_iterations` overrides the limit.
 
-    `playbook_bullets` are shown beside those that the generator retrieves; plain texts will do.
+    `playbook_bullets` are shown in addition to those that the generator retrieves; they may be plain texts.
     """
 
     task_id: str
@@ -58,7 +58,7 @@ class TaskInput(Value):
 
 
 class TaskOutput(Value):
-    """The outcome of a task; also of one that failed, with everything up to that point.
+    """The output of a task. The output of a failed task has everything up to the failure.
 
     `metadata["error"]` says why a run did not complete. `tools_used` has each tool once, in the order
     of first use.
@@ -83,7 +83,7 @@ class TaskOutput(Value):
                 f'metadata={{"error": ...}}'
             )
         if not (is_number(self.confidence) and 0 <= self.confidence <= 1):
-            raise ValueError(f"confidence lies between 0 and 1; got {self.confidence!r}")
+            raise ValueError(f"confidence is between 0 and 1; got {self.confidence!r}")
         if not is_count(self.total_iterations):
             raise ValueError(f"total_iterations is 0 or more; got {self.total_iterations!r}")
         force_setattr(self, "structured_trace", tuple(self.structured_trace))
@@ -96,12 +96,12 @@ class TaskOutput(Value):
 
     @classmethod
     def of(cls, run: object, *, task_id: str | None = None, agent: str | None = None) -> TaskOutput:
-        """The output of any run: a result, an outcome of any kind, a recording, or an output itself.
+        """Make the output of any run: a result, an outcome of any kind, a recording, or a `TaskOutput`.
 
-        The task's id is the run's unless one is given. `metadata["task"]` is what was asked. Of a run that
-        was handed over, `agent` takes the part in which that one acted: its steps, its tools and the advice
-        that it was shown, under an id of its own. Where others than the one that began the run were shown
-        advice, it has to be said whose part is meant: what one has learned is no lesson for another.
+        `task_id` defaults to the run's id. `metadata["task"]` is the task of the run. If the run was handed
+        over between agents, `agent` selects the part in which that agent acted: its steps, its tools and the
+        advice that it was shown, under an id of its own. `agent` is required if an agent after the first was
+        shown advice, since the lessons of one agent are not for another.
         """
         if isinstance(run, TaskOutput):
             return run
@@ -110,24 +110,24 @@ class TaskOutput(Value):
         run_id = getattr(outcome, "run_id", None)
         if not isinstance(run_id, str):
             raise ValueError(  # noqa: TRY004  # as every other
-                f"{type(run).__name__} is no run: give a result, an outcome, a recording or a TaskOutput"
+                f"{type(run).__name__} is not a run: give a result, an outcome, a recording or a TaskOutput"
             )
         if not events:
-            raise ValueError(f"the run {run_id} has no events left to learn from: give its recording")
+            raise ValueError(f"the run {run_id} has no events to learn from: give its recording")
         own = [event for event in events if not event.scope]
         if agent is not None:
             last = getattr(getattr(outcome, "info", None), "agent", "")
             own, run_id = _part_of(own, agent, run_id, last), f"{run_id}/{agent}"
         elif advised := [event.agent for event in own if isinstance(event, AdviceShown) and event.agent]:
             raise ValueError(
-                f"the run {run_id} was handed to {advised[0]!r}, which was shown advice of its own: say "
-                f"whose part is meant, agent={advised[0]!r} or another that acted in it"
+                f"the run {run_id} was handed over to {advised[0]!r}, which was shown advice of its own: "
+                f"choose a part with agent={advised[0]!r} or another agent that acted in it"
             )
         return _of_events(cls, own, task_id or run_id)
 
     @property
     def completed(self) -> bool:
-        """Whether the run came to an end of its own; says nothing about the answer."""
+        """Whether the run completed, regardless of its answer."""
         return not self.iteration_limit_reached and not self.metadata.get("error")
 
 
@@ -166,11 +166,11 @@ def _of_events(kind: type[TaskOutput], events: Sequence[Event], task_id: str) ->
         task_id=task_id,
         answer=answer if answer.strip() or limit or "error" in notes else NO_ANSWER,
         reasoning_trace=render(steps, ending=notes.get("error", "")),
-        # how smoothly the run went: 0 without an answer of its own, less with every call that failed
+        # 0 for a run that did not complete, lower for each failed call
         confidence=0.0 if "error" in notes else round(1 / (1 + 0.5 * failures), 3),
         metadata=notes,
         structured_trace=steps,
-        # a model may name what is not there
+        # a model may call tools that do not exist
         tools_used=tuple(dict.fromkeys(call.tool_name for call in calls if call.tool_name in known)),
         total_iterations=len(steps),
         iteration_limit_reached=limit,
@@ -178,13 +178,13 @@ def _of_events(kind: type[TaskOutput], events: Sequence[Event], task_id: str) ->
 
 
 def _part_of(events: Sequence[Event], agent: str, run_id: str, last: str) -> list[Event]:
-    """The events of a run while one agent acted, between its beginning and its end; `last` acted at that."""
+    """The events of a run while one agent acted; `last` is the agent at its end."""
     handed = [event for event in events if isinstance(event, HandedOff)]
     acting = handed[0].source if handed else last
     names = dict.fromkeys([acting, *(event.target for event in handed)])
     if agent not in names:
         acted = ", ".join(map(repr, names))
-        raise ValueError(f"the agent {agent!r} did not act in the run {run_id}; there acted {acted}")
+        raise ValueError(f"the agent {agent!r} did not act in the run {run_id}; the agents are {acted}")
     part: list[Event] = []
     for event in events:
         if isinstance(event, HandedOff):
@@ -192,12 +192,12 @@ def _part_of(events: Sequence[Event], agent: str, run_id: str, last: str) -> lis
         if acting == agent:
             part.append(event)
         elif isinstance(event, RunStarted):
-            part.append(replace(event, tools=()))  # which were those of another
+            part.append(replace(event, tools=()))  # the tools of another agent
     return part if events[-1] is part[-1] else [*part, events[-1]]
 
 
 def _facts(events: Sequence[Event]) -> dict[str, Any]:
-    """The bullets that a run was shown, and those held back."""
+    """The ids of the bullets that a run was shown, and of those withheld from it."""
     advice = [event for event in events if isinstance(event, AdviceShown)]
     shown = dict.fromkeys(bullet for event in advice for bullet in event.ids)
     held = dict.fromkeys(bullet for event in advice for bullet in event.held if bullet not in shown)
@@ -205,5 +205,5 @@ def _facts(events: Sequence[Event]) -> dict[str, Any]:
 
 
 def _last_text(events: Sequence[Event]) -> str:
-    said = [event.response.content for event in events if isinstance(event, ModelResponded)]
-    return next((text for text in reversed(said) if text), "")
+    texts = [event.response.content for event in events if isinstance(event, ModelResponded)]
+    return next((text for text in reversed(texts) if text), "")

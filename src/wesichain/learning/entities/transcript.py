@@ -1,4 +1,4 @@
-"""The transcript: a run's events as one reasoning step an iteration, and as a text to read."""
+"""The transcript: the events of a run as reasoning steps and as readable text."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
 )
-from wesichain.core.internal import dump_json
+from wesichain.core.internal import text_of
 from wesichain.errors import CodecError
 
 from .steps import ReasoningStep, ToolInvocation
 
-NO_ANSWER = "(no answer)"  # of a run or a reply that has none
+NO_ANSWER = "(no answer)"
 _LONG = 500  # characters of an observation in the readable trace
 
 
 def read_steps(events: Iterable[Event]) -> tuple[ReasoningStep, ...]:
-    """One step for each reply of the model, with what became of its calls; nested runs are left out."""
+    """Make one step for each reply of the model, with the results of its calls. Inner runs are left out."""
     by_step: dict[int, list[Event]] = {}
     for event in events:
         if not event.scope:
@@ -39,13 +39,13 @@ def read_steps(events: Iterable[Event]) -> tuple[ReasoningStep, ...]:
 
 
 def render(steps: Sequence[ReasoningStep], *, ending: str = "") -> str:
-    """The steps for a person to read."""
+    """The steps as readable text."""
     lines: list[str] = []
     for step in steps:
         lines.append(f"{step.iteration}. {step.thought}")
         for call in step.calls:
-            result = text_of(call.result) if call.success else f"failed: {call.error_message}"
-            lines.append(f"   {call.tool_name}({text_of(call.arguments)}) -> {result[:_LONG]}")
+            result = readable_text(call.result) if call.success else f"failed: {call.error_message}"
+            lines.append(f"   {call.tool_name}({readable_text(call.arguments)}) -> {result[:_LONG]}")
         if step.action == "finish":
             lines.append(f"   answer: {(step.observation or NO_ANSWER)[:_LONG]}")
     return "\n".join([*lines, ending] if ending else lines)
@@ -71,16 +71,16 @@ def _step(number: int, reply: ModelResponded, group: Sequence[Event]) -> Reasoni
 
 
 def _thought(response: LlmResponse) -> str:
-    said = (response.content if response.tool_calls else "").strip() or response.reasoning.strip()
-    if said:
-        return said
+    thought = (response.content if response.tool_calls else "").strip() or response.reasoning.strip()
+    if thought:
+        return thought
     if not response.tool_calls:
         return "The answer is known." if response.content else "The reply was empty."
     return " ".join(f"Call {call.name or 'a tool without a name'}." for call in response.tool_calls)
 
 
 def _invocations(calls: Sequence[ToolCall], group: Sequence[Event]) -> tuple[ToolInvocation, ...]:
-    """Each call with its outcome; the runtime may have given it another id: they are matched in order."""
+    """Each call with its result, matched by name and arguments: the runtime may change its id."""
     dispatched: dict[str, ToolCall] = {}
     for event in group:
         if isinstance(event, ToolDispatched):
@@ -94,7 +94,7 @@ def _invocations(calls: Sequence[ToolCall], group: Sequence[Event]) -> tuple[Too
         )
         key = next(same, None)
         if key is None and call.id in dispatched and dispatched[call.id].name == call.name:
-            key = call.id  # who approved it has changed its arguments
+            key = call.id  # its arguments were changed on approval
         name, args = call.name or "(no name)", call.args if key is None else dispatched.pop(key).args
         done = completed.get(key or "")
         if done is not None:
@@ -110,14 +110,12 @@ def _invocations(calls: Sequence[ToolCall], group: Sequence[Event]) -> tuple[Too
 
 
 def _observation(call: ToolInvocation) -> str:
-    return text_of(call.result) if call.success else f"{call.tool_name} failed: {call.error_message}"
+    return readable_text(call.result) if call.success else f"{call.tool_name} failed: {call.error_message}"
 
 
-def text_of(value: JsonValue) -> str:
-    """A value as text: JSON, or what Python shows of it where it has none."""
-    if isinstance(value, str):
-        return value
+def readable_text(value: JsonValue) -> str:
+    """A value as text: JSON, or its `repr` if JSON cannot represent it."""
     try:
-        return dump_json(value)
+        return text_of(value)
     except CodecError:
         return repr(value)

@@ -1,10 +1,8 @@
-"""Wording: what a run is shown of a bullet, and texts masked so that one intent reads the same twice.
+"""Wording: the text of a bullet in a prompt, and masked texts, which are equal for equal intents.
 
-What is shown quotes nobody: no word of a task, an answer or a result.
-
-A learned bullet is worded from its section and the names of its tools alone, whatever its content says; what
-an operator wrote is shown as it was written, on one line; a lesson in a model's words was checked against the
-words of the tools when it was made. A pitfall reads as a warning, whoever worded it.
+The text of a bullet never quotes a task, an answer or a result. A learned bullet is worded from its section
+and the names of its tools; its content is ignored. The words of an operator are shown verbatim, on one line.
+A lesson in a model's words was checked by the guard when it was made. A pitfall always reads as a warning.
 """
 
 from __future__ import annotations
@@ -33,29 +31,30 @@ def sentence_of(section: Section, tools: Sequence[str]) -> str:
 
 
 def in_case(word: str, sentence: str) -> str:
-    """A sentence for tasks with a word; the word is the reader's own."""
+    """A sentence for tasks with a word, which comes from the reader's own task."""
     return f"For {word}: {sentence[0].lower()}{sentence[1:]}"
 
 
 def prompt_text(content: str, *, section: Section, tools: Sequence[str], author: str, lesson: Lesson) -> str:
-    """The text for a prompt; empty where nothing can be said that quotes nobody."""
+    """The text of a bullet for a prompt; empty if it has none."""
     if author != "operator" and not lesson:
         return sentence_of(section, tools)
-    said = one_line(content)
+    text = one_line(content)
     if section != "Pitfalls":
-        return said
+        return text
     if tools:
         warned = sentence_of(section, tools).removeprefix("Warning: ")
-        return f"Warning: {said.rstrip('.')}. {warned[0].upper()}{warned[1:]}"
-    return f"Warning, this has failed before: {said}"
+        return f"Warning: {text.rstrip('.')}. {warned[0].upper()}{warned[1:]}"
+    return f"Warning, this has failed before: {text}"
 
 
 MASK = "#"
-_LIMIT = 512  # characters; an intent is in the first sentences, and embedding time grows with length
+_LIMIT = 512  # characters; the intent is in the first sentences, and embedding time grows with length
 QUOTED = re.compile(
     r'"[^"\n]{1,200}"|“[^”\n]{1,200}”|«[^»\n]{1,200}»|`+[^`\n]{1,200}`+|(?<!\w)\'[^\'\n]{1,200}\'(?!\w)'
 )
-_NAME = re.compile(r"`+([A-Za-z_][\w.-]*)`+")  # a single word in code marks: of a tool, of a parameter
+_NAME = re.compile(r"`+([A-Za-z_][\w.-]*)`+")  # a tool or a parameter in backticks
+_NAME_IN_TEXT = re.compile(r"\w(?:[\w.-]*\w)?")  # a full stop that ends a sentence is no part of a name
 _WORD = re.compile(r"\S+")
 _EDGES = "([{<.,;:!?)]}>"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
@@ -68,8 +67,13 @@ def mask(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text without control, bidirectional and zero-width characters, blanks folded."""
+    """The text without control, bidirectional and zero-width characters, with whitespace collapsed."""
     return " ".join(_CONTROL.sub(" ", text).split())
+
+
+def names_in(sentence: str) -> set[str]:
+    """Return the words of a sentence that may be names of tools or parameters."""
+    return set(_NAME_IN_TEXT.findall(sentence))
 
 
 def _masked_quotation(match: re.Match[str]) -> str:

@@ -1,1 +1,1 @@
-"""Where a playbook is kept: files (with FAISS) or Postgres (with psycopg)."""
+"""The storage of a playbook: files (with FAISS) or Postgres (with psycopg)."""

@@ -1,4 +1,4 @@
-"""The roles of a place where playbooks are kept: a log for each domain, and vectors beside it."""
+"""The protocols of playbook storage: a log for each domain, and a cache of its vectors."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ append, exclusive, read_lines, write_file = _LINES.append, _LINES.exclusive, _LI
 
 
 class Repaired(Value):
-    """The result of a repair: how many records were kept, and the places of those that could not be read."""
+    """The result of a repair: how many records were kept, and where the unreadable ones were."""
 
     kept: int
     damaged: tuple[str, ...]
 
 
 class Log(Protocol):
-    """The lines of one domain, which are written and never interpreted here."""
+    """The log of one domain: lines that it stores without interpreting them."""
 
-    where: str  # the place of the log, for errors
+    where: str  # its location, for error messages
 
     def locked(self) -> AbstractContextManager[None]:
-        """Keep every other writer of the domain out, wherever it runs."""
+        """Lock the domain against all other writers, in any process."""
         ...
 
     def read(self) -> Sequence[bytes]:
-        """Return every line that makes up the state as it is now, from a head on."""
+        """Return the lines of the current state, starting with a head."""
         ...
 
     def read_new(self, after: int) -> Sequence[bytes] | None:
-        """Return the lines behind delta `after`, the last that was read; None if all must be read anew."""
+        """Return the lines after delta `after`, the last that was read; None if all must be read again."""
         ...
 
     def append(self, delta: Delta, line: bytes) -> None:
@@ -48,35 +48,35 @@ class Log(Protocol):
         ...
 
     def compact(self, seq: int, state: Sequence[bytes]) -> None:
-        """Begin with these lines, the state after delta `seq`, and keep the history; called while locked."""
+        """Start a new log with the state after delta `seq`, and keep the old one; called while locked."""
         ...
 
     def chains(self) -> Sequence[tuple[str, Sequence[bytes]]]:
-        """Return the logs that are kept, oldest first: the place of each, and its lines from the head on."""
+        """Return the location and the lines of every log, oldest first."""
         ...
 
     def repair(self) -> Repaired:
-        """Set aside what cannot be read; called while locked."""
+        """Set unreadable records aside; called while locked."""
         ...
 
     def rewrite(self, edit: Callable[[bytes], bytes], *, intents: Sequence[str]) -> None:
-        """Put another line in the place of each, and drop what is kept of the vectors of these intents.
+        """Replace each line by `edit(line)`, and delete the vectors of these intents.
 
-        Called while locked; what others have read is read anew.
+        Called while locked. Other processes read the log again.
         """
         ...
 
     def load_vectors(self, index: VectorIndex) -> None:
-        """Supply an index with the vectors that are kept for its texts."""
+        """Give an index the stored vectors of its texts."""
         ...
 
     def save_vectors(self, index: VectorIndex) -> None:
-        """Keep the vectors of an index, for the next process."""
+        """Store the vectors of an index, for later processes."""
         ...
 
 
 class Backend(Protocol):
-    """Files, or a database."""
+    """The storage of a playbook: files or a database."""
 
     def domains(self) -> Sequence[str]: ...
 

@@ -1,4 +1,4 @@
-"""A domain in memory: the state that its log adds up to, its index, and what a decision may read of them."""
+"""A domain in memory: the state that its log defines, and the index of its bullets."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from .shelf import Shelf, follow, snapshot
 if TYPE_CHECKING:  # needs FAISS
     from .index import VectorIndex
 
-LONG = 10_000  # deltas; past it, and eight times the bullets, a log is worth compacting
+LONG = 10_000  # deltas; a log is compacted if it has more, and more than eight per bullet
 
 
 class Match(Value):
-    """A bullet and how similar its intent is to what was asked for (a cosine)."""
+    """A bullet and the similarity (cosine) of its intent to the query."""
 
     bullet: PlaybookBullet
     similarity: float
 
 
 class Domain:
-    """One domain of a playbook. Its state is read and changed under `reading` and `writing`."""
+    """One domain of a playbook. Its state is read in `reading` and changed in `writing`."""
 
     def __init__(self, name: str, log: Log, embedder: Embedder) -> None:
         self.name = name
@@ -41,17 +41,17 @@ class Domain:
         self._log = log
         self._embedder = embedder
         self._guard = RLock()
-        self._index: VectorIndex | None = None  # made when it is first needed
-        self._is_read = False  # whether the shelf is what the log held when it was last looked at
-        self._deltas = 0  # since the state that a reader begins with: what a compaction would clear away
+        self._index: VectorIndex | None = None  # made at the first search
+        self._is_read = False  # whether the shelf has the state of the log when it was last read
+        self._deltas = 0  # in the log since its last compaction
 
-    # --- what a decision may read ---
+    # --- reading the state ---
 
     def get(self, id: str) -> PlaybookBullet | None:
         return self.shelf.bullets.get(id)
 
     def bullets(self) -> Sequence[PlaybookBullet]:
-        """Return all of them, oldest first."""
+        """Return all bullets, oldest first."""
         return list(self.shelf.bullets.values())
 
     def has_merged(self, reflection_id: str) -> bool:
@@ -74,7 +74,7 @@ class Domain:
             wanted *= 4
 
     def with_sequence(self, sequence: Sequence[str]) -> Sequence[PlaybookBullet]:
-        """Return the bullets of exactly this sequence of tools, immediate repeats aside."""
+        """Return the bullets with exactly this sequence of tools, ignoring immediate repeats."""
         return [self.shelf.bullets[name] for name in self.shelf.by_sequence.get(collapse(sequence), ())]
 
     def owned(self, vector: Vectors, passes: Filter, *, besides: Sequence[Match]) -> list[Match]:
@@ -89,14 +89,14 @@ class Domain:
         return [Match(item, float(near)) for item, near in zip(rest, likeness, strict=True)]
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
-        """Return the vectors of bullets that are there, one row each."""
+        """Return the vectors of bullets, one row each."""
         return self._get_index().vectors(ids)
 
-    # --- reading and writing ---
+    # --- the log ---
 
     @contextmanager
     def reading(self) -> Generator[Domain]:
-        """The domain as it is now."""
+        """Read what is new in the log, and yield the domain."""
         with self._guard:
             self._refresh()
             yield self
@@ -104,7 +104,7 @@ class Domain:
 
     @contextmanager
     def writing(self) -> Generator[Domain]:
-        """The domain as it is now, which nobody else writes to meanwhile, wherever it runs."""
+        """Lock the log, read what is new, and yield the domain for `write`."""
         known = -1
         with self._guard:
             try:
@@ -113,11 +113,11 @@ class Domain:
                     known = self.shelf.seq
                     yield self
             except BaseException:
-                self._is_read &= self.shelf.seq == known  # whether a delta was kept is not known
+                self._is_read &= self.shelf.seq == known  # it is not known whether a delta was stored
                 raise
 
     def write(self, change: PlaybookChange, *, at: float, cause: Cause, note: str = "") -> Delta | None:
-        """Append one delta, whose cost does not grow with the playbook; None where nothing changes."""
+        """Append one delta, in constant time; None if the change is empty."""
         if not change:
             return None
         delta, line = draft(
@@ -136,17 +136,17 @@ class Domain:
         return self._deltas > max(LONG, 8 * len(self.shelf.bullets))
 
     def journal(self) -> Sequence[Delta]:
-        """Return every delta that is kept, oldest first."""
+        """Return every stored delta, oldest first."""
         deltas: list[Delta] = []
         with self._guard:
             for where, lines in self._log.chains():
-                known = deltas[-1].seq if deltas else 0  # a compaction cut short leaves a log twice
+                known = deltas[-1].seq if deltas else 0  # an interrupted compaction leaves a log twice
                 records = follow(lines, Shelf(self.name), where=where)
                 deltas += [item for item in records if isinstance(item, Delta) and item.seq > known]
         return deltas
 
     def state_at(self, seq: int) -> Shelf:
-        """Return the state right after delta `seq`, from the latest log that begins before it."""
+        """Return the state after delta `seq`, from the latest log that starts before it."""
         for where, lines in reversed(self._log.chains()):
             shelf = Shelf(self.name)
             for _ in follow(lines, shelf, where=where, until=seq):
@@ -155,10 +155,10 @@ class Domain:
                 return shelf
         if seq == 0:
             return Shelf(self.name)
-        raise PlaybookError(f"the journal of {self.name!r} begins after delta {seq}: that state is gone")
+        raise PlaybookError(f"the journal of {self.name!r} begins after delta {seq}: that state is lost")
 
     def forget(self, is_meant: Callable[[PlaybookBullet], bool], *, tasks: Collection[str], at: float) -> int:
-        """Erase bullets and the names of tasks from all that is kept; return how many bullets."""
+        """Erase bullets and the names of tasks from the log; return the number of bullets."""
         lines = [line for _, lines in self._log.chains() for line in lines]
         found = find(lines, is_meant)
         if not found and not any(dump_json(name).encode() in line for name in tasks for line in lines):
@@ -171,28 +171,28 @@ class Domain:
         return len(found)
 
     def repair(self) -> Repaired:
-        """Set aside what cannot be read."""
+        """Set unreadable records aside."""
         with self._guard, self._log.locked():
             return self._log.repair()
 
     def close(self) -> None:
-        """Keep the vectors; wait for a thread of a cancelled run that is still at work here."""
+        """Save the vectors. Waits for a thread of a cancelled run that still uses the domain."""
         with self._guard:
             self._save(at_least=1)
 
     def _refresh(self) -> None:
-        """Take in what others have written."""
+        """Apply the records that other writers have appended."""
         new = self._log.read_new(self.shelf.seq) if self._is_read else None
         try:
             for record in follow(new or (), self.shelf, where=self._log.where):
                 self._note(record)
         except CorruptRecordError:
-            new = None  # they do not continue what was read
+            new = None  # they do not follow the last record that was read
         if new is None:
             self._read()
 
     def _read(self) -> None:
-        """Take what the log holds now for all that there is, and keep no vector of anything else."""
+        """Replace the state by that of the log, and drop the vectors of other bullets."""
         self._is_read = False
         self.shelf, self._deltas = Shelf(self.name), 0
         for record in follow(self._log.read(), self.shelf, where=self._log.where):
@@ -202,7 +202,7 @@ class Domain:
         self._is_read = True
 
     def _note(self, record: Record) -> None:
-        """Bring the index up to date after a record that the shelf has taken in."""
+        """Update the index after a record that was applied to the shelf."""
         if isinstance(record, Delta):
             self._deltas += 1
             if self._index is not None:
@@ -211,9 +211,9 @@ class Domain:
                     self._index.put(bullet)
 
     def _save(self, *, at_least: int) -> None:
-        """Keep the vectors once enough are new; what is not kept is embedded again by the next process."""
+        """Save the vectors if enough are new; the next process embeds unsaved texts again."""
         if self._index is not None and self._index.unsaved >= at_least:
-            with suppress(PlaybookError):  # it can be made again: a full disk must not fail the caller
+            with suppress(PlaybookError):  # it is only a cache: a full disk must not fail the caller
                 self._log.save_vectors(self._index)
 
     def _get_index(self) -> VectorIndex:
@@ -227,11 +227,11 @@ class Domain:
         return self._index
 
 
-_WEIGHT = 0.1  # of all else beside the similarity
+_WEIGHT = 0.1  # of the evidence
 
 
 def rank(match: Match) -> tuple[float, int]:
-    """Similarity, then evidence; of equals, what to do before what not to do, and the shorter way first."""
+    """The sort key: similarity with evidence; strategies before pitfalls; then the shorter sequence first."""
     bullet = match.bullet
     for_it, against = bullet.helpful_count, bullet.harmful_count
     is_warning = bullet.section == "Pitfalls"

@@ -1,4 +1,4 @@
-"""Erasing: the lines of a log without what is to be forgotten, sealed anew and still one chain."""
+"""Erasing: rewrites the lines of a log without erased bullets, and hashes the chain again."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from .journal import Delta, Gap, Head, PlaybookChange, State, draft, line_of, re
 FORGOTTEN = "forgotten"
 
 
-def meant(*, id: str | None, task_id: str | None, matching: str | None) -> Callable[[PlaybookBullet], bool]:
-    """Which bullets are to be forgotten: by exactly one of these."""
+def selector(
+    *, id: str | None, task_id: str | None, matching: str | None
+) -> Callable[[PlaybookBullet], bool]:
+    """Return the test for the bullets to erase; exactly one argument has to be given."""
     given = {"id": id, "task_id": task_id, "matching": matching}
     wanted = {name: value for name, value in given.items() if value is not None}
     if len(wanted) != 1 or not all(has_text(value) for value in wanted.values()):
@@ -31,14 +33,14 @@ def meant(*, id: str | None, task_id: str | None, matching: str | None) -> Calla
 
 
 def find(lines: Iterable[bytes], is_meant: Callable[[PlaybookBullet], bool]) -> dict[str, PlaybookBullet]:
-    """The bullets of a log that are meant, by id, as they were last; also those that are long gone."""
+    """The latest version of each bullet of a log that is to be erased, by id; including deleted bullets."""
     found: dict[str, PlaybookBullet] = {}
     for line in lines:
         try:
             record = read_record(line)
         except CodecError as error:
             raise PlaybookError(
-                f"nothing can be forgotten in a log that cannot be read ({error}); repair it first"
+                f"nothing is erased from a log that cannot be read ({error}); repair it first"
             ) from error
         if isinstance(record, State | Delta):
             found |= {bullet.id: bullet for bullet in record.change.puts if is_meant(bullet)}
@@ -46,20 +48,20 @@ def find(lines: Iterable[bytes], is_meant: Callable[[PlaybookBullet], bool]) -> 
 
 
 def fingerprint(bullet: PlaybookBullet) -> str:
-    """The hash that stays of an erased bullet: it says that the bullet was, not what it was."""
+    """The hash that stays in the journal after a bullet was erased."""
     return sha256(to_json(bullet).encode()).hexdigest()[:32]
 
 
 class Eraser:
-    """Rewrites lines one by one, oldest first: without these bullets, and without the names of these tasks.
+    """Rewrites lines one by one, oldest first, without these bullets and the names of these tasks.
 
-    A delta keeps its number, its time and its cause, so that every other state can still be brought back.
+    A delta keeps its number, its time and its cause, so that earlier states can still be restored.
     """
 
     def __init__(self, ids: Collection[str], *, tasks: Collection[str]) -> None:
         self._ids = frozenset(ids)
         self._tasks = frozenset(tasks)
-        self._hashes: dict[str, str] = {}  # of each delta, as it was and as it is
+        self._hashes: dict[str, str] = {}  # the new hash of each delta, by its old hash
 
     def line(self, line: bytes) -> bytes:
         record = read_record(line)

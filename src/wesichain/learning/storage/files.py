@@ -1,14 +1,13 @@
-"""The playbook on disk: a folder a domain, with a log of deltas and an index that can be rebuilt.
+"""The playbook on disk: a folder for each domain, with a log of deltas and an index that can be rebuilt.
 
-    playbook.json             the version of the data model, and the embedder that it was made with
-    <hash>/log.jsonl          the domain's head, its state at the last compaction, then a line a delta
-    <hash>/past-*.jsonl       earlier logs, for the journal and for going back
+    playbook.json             the version of the data model, and the embedder that it was created with
+    <hash>/log.jsonl          the domain's head, its state at the last compaction, then a line for each delta
+    <hash>/past-*.jsonl       earlier logs, for the journal and rollbacks
     <hash>/index.faiss        vectors; may be deleted at any time
-    <hash>/lock               held while one process writes
+    <hash>/lock               locked while a process writes
 
-Folders are named by a hash, so that no name of a domain ever becomes a path.
-A compaction starts a new log and keeps the old one, so that the journal stays whole and any state can
-be brought back.
+Folders are named by a hash, so that the name of a domain is never part of a path. A compaction starts a new
+log and keeps the old one, so that the journal is complete and any state can be restored.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from .shelf import Shelf
 
 
 class FileBackend(Backend):
-    """Files for one machine; many processes may share them."""
+    """Files on one machine, which many processes may share."""
 
     def __init__(self, path: Path, *, embedder: Embedder, sync: bool) -> None:
         self._root = path
@@ -42,7 +41,7 @@ class FileBackend(Backend):
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise PlaybookError(f"no playbook can be kept at {path}: {error.strerror}") from error
+            raise PlaybookError(f"a playbook cannot be created at {path}: {error.strerror}") from error
         with exclusive(path / "lock"):
             self._check_description(embedder)
 
@@ -55,17 +54,17 @@ class FileBackend(Backend):
     def log(self, domain: str) -> Log:
         folder = self._root / hashed_name(domain)
         if folder.is_symlink():
-            raise PlaybookError(f"{folder} is a link; the folder of a domain is never one")
+            raise PlaybookError(f"{folder} is a link; the folder of a domain must not be one")
         return FileLog(folder, domain=domain, sync=self._sync)
 
     @override
     def close(self) -> None:
-        """Nothing is held open between calls."""
+        """Do nothing: no file stays open between calls."""
 
     def _check_description(self, embedder: Embedder) -> None:
-        """Refuse data of another major version; write the description where none can be read.
+        """Refuse data of another major version; write the description if there is none.
 
-        The vectors know their embedder by themselves: another one makes its own.
+        The embedder is not checked: stored vectors name their embedder, and another one ignores them.
         """
         path = self._root / "playbook.json"
         try:
@@ -95,7 +94,9 @@ class FileLog(Log):
         self._domain = domain
         self._sync = sync
         self._offset = 0
-        self._seen: tuple[int, int, int] | None = None  # the file as it was when it was last read or written
+        self._seen: tuple[int, int, int] | None = (
+            None  # the state of the file when it was last read or written
+        )
         self._vectors = folder / "index.faiss"
 
     @override
@@ -123,7 +124,7 @@ class FileLog(Log):
 
     @override
     def append(self, delta: Delta, line: bytes) -> None:
-        """Write one delta; on any failure nothing is kept of it."""
+        """Write one delta; if that fails, nothing of it stays in the file."""
         is_first = self._offset == 0
         lines = [line_of(Head(self._domain)), line] if is_first else [line]
         self._offset = append(self.path, lines, sync=self._sync)
@@ -133,7 +134,7 @@ class FileLog(Log):
 
     @override
     def compact(self, seq: int, state: Sequence[bytes]) -> None:
-        """Start a new log, and keep the old one under another name."""
+        """Start a new log, and rename the old one."""
         past = self.folder / f"past-{seq:012}.jsonl"
         write_file(past, [self.path.read_bytes()[: self._offset]], sync=self._sync)
         self._put(self.path, state)
@@ -144,25 +145,25 @@ class FileLog(Log):
 
     @override
     def repair(self) -> Repaired:
-        """Move every line that cannot be read from the logs to `damaged.jsonl`; the rest stays."""
+        """Move every unreadable line from the logs to `damaged.jsonl`."""
         kept, places = 0, list[str]()
         for path in self._files():
             lines, _ = read_lines(path)
             try:
-                mended, bad = _mend(lines, domain=self._domain)
+                repaired, bad = _with_gaps(lines, domain=self._domain)
             except CodecError as error:
                 raise CorruptRecordError(f"{path} cannot be repaired: {error}") from error
             if bad:
                 append(self.folder / "damaged.jsonl", [lines[at] for at in bad], sync=self._sync)
-            if mended != lines:
-                self._put(path, mended)
+            if repaired != lines:
+                self._put(path, repaired)
             kept += len(lines) - len(bad)
             places += [f"{path.name}:{at + 1}" for at in bad]
         return Repaired(kept, tuple(places))
 
     @override
     def rewrite(self, edit: Callable[[bytes], bytes], *, intents: Sequence[str]) -> None:
-        """Every log anew, and no vectors, no damaged lines and no drafts: what they hold cannot be told."""
+        """Rewrite every log; delete vectors, damaged lines and drafts, which may contain the erased texts."""
         for path in self._files():
             self._put(path, [edit(line) for line in read_lines(path)[0]])
         for stale in (self._vectors, self.folder / "damaged.jsonl", *self.folder.glob("*.draft")):
@@ -178,12 +179,12 @@ class FileLog(Log):
         write_file(self._vectors, pack(index.embedder, *index.save(everything=True)), sync=False)
 
     def _files(self) -> list[Path]:
-        """The logs, oldest first; the one in use is last."""
+        """The logs, oldest first; the current one is last."""
         current = [self.path] if self.path.exists() else []
         return [*sorted(self.folder.glob("past-*.jsonl")), *current]
 
     def _look(self) -> tuple[int, int, int] | None:
-        """What tells whether the file has changed: its number, its size and its time; None without a file."""
+        """The inode, size and time of the file, which tell whether it has changed; None without a file."""
         try:
             stat = self.path.stat(follow_symlinks=False)
         except FileNotFoundError:
@@ -192,11 +193,11 @@ class FileLog(Log):
 
     def _put(self, path: Path, lines: Sequence[bytes]) -> None:
         write_file(path, [line + b"\n" for line in lines], sync=self._sync)
-        self._seen = None  # whatever was read before, read it again
+        self._seen = None  # read the file again
 
 
 def _domain_of(folder: Path) -> str | None:
-    """Whose folder it is, by the head of its log; None where it is nobody's, or cannot be read."""
+    """The domain of a folder, from the head of its log; None if that cannot be read or does not match."""
     try:
         with (folder / "log.jsonl").open("rb") as file:
             head = read_record(file.readline().rstrip(b"\n"))
@@ -207,18 +208,18 @@ def _domain_of(folder: Path) -> str | None:
     return None
 
 
-def _mend(lines: Sequence[bytes], *, domain: str) -> tuple[list[bytes], list[int]]:
-    """The lines with a gap for whatever is missing or unreadable, and the places of the unreadable."""
-    shelf, mended, bad = Shelf(domain), list[bytes](), list[int]()
+def _with_gaps(lines: Sequence[bytes], *, domain: str) -> tuple[list[bytes], list[int]]:
+    """The lines, with a gap for every missing or unreadable one, and the numbers of the unreadable ones."""
+    shelf, repaired, bad = Shelf(domain), list[bytes](), list[int]()
 
     def keep(record: Record, line: bytes) -> None:
         shelf.follow(record)
-        mended.append(line)
+        repaired.append(line)
 
     for at, line in enumerate(lines):
         gap = Gap(at + 1)
         record = _readable(line)
-        if not mended and not isinstance(record, Head):
+        if not repaired and not isinstance(record, Head):
             lost = Head(domain, hash="")
             keep(lost, line_of(lost))
         if record is None:
@@ -230,7 +231,7 @@ def _mend(lines: Sequence[bytes], *, domain: str) -> tuple[list[bytes], list[int
         except CodecError:
             keep(gap, line_of(gap))
             keep(record, line)
-    return mended, bad
+    return repaired, bad
 
 
 def _readable(line: bytes) -> Record | None:

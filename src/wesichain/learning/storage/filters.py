@@ -31,11 +31,11 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }
 _ORDERED = (int, float)
 
-Filter: TypeAlias = Callable[[PlaybookBullet, str], bool]  # of a bullet and its domain
+Filter: TypeAlias = Callable[[PlaybookBullet, str], bool]  # takes a bullet and its domain
 
 
 def parse_where(where: Mapping[str, Any] | None) -> Filter:
-    """Return the filter of a `where`, all of which must hold; what is unknown is a `PlaybookError`."""
+    """Return the filter for `where`; all its conditions must hold. Unknown names raise a `PlaybookError`."""
     if where is not None and not isinstance(cast("object", where), Mapping):
         raise PlaybookError(f"where is a mapping of fields to conditions; got {where!r}")
     conditions: list[tuple[str, Callable[[Any, Any], Any], Any]] = []

@@ -1,7 +1,7 @@
-"""The index: FAISS over the intents of a domain's bullets, derived from the log and always rebuildable.
+"""The index: FAISS over the intents of a domain's bullets. It can always be rebuilt from the log.
 
-Vectors are kept under the hash of the text they were made from, so that a cache of them that is missing,
-damaged, behind the log or from elsewhere costs time and never gives a wrong answer.
+Stored vectors are keyed by the hash of their text. A cache that is missing, damaged or outdated therefore
+costs time, but never gives a wrong result.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ except ImportError as error:
 _faiss: Any = faiss  # its stubs speak of torch, which is not installed
 _KEY = 16  # bytes of a text's hash
 _BATCH = 256
-_ALONE = 10_000  # vectors, below which one thread finds the nearest sooner than several
+_ALONE = 10_000  # below this number of vectors, one thread is faster than several
 
 
 class VectorIndex:
@@ -35,14 +35,14 @@ class VectorIndex:
         self.embedder = embedder
         self._vectors: Any = _faiss.IndexFlatIP(embedder.dimension)
         self._keys: dict[str, bytes] = {}  # the hash of each bullet's text, by the bullet's id
-        self._waiting: dict[str, str] = {}  # texts that are not embedded yet, by the bullet's id
+        self._waiting: dict[str, str] = {}  # texts to embed, by the bullet's id
         self._rows: dict[str, int] = {}  # of the vectors in FAISS, by the bullet's id, in their order
         self._names: list[str] = []  # the ids of the bullets, by row
         self._unsaved: set[str] = set()
 
     @property
     def unsaved(self) -> int:
-        """The number of vectors that no cache has."""
+        """The number of vectors that are not in the cache."""
         return len(self._unsaved)
 
     def put(self, bullet: PlaybookBullet) -> None:
@@ -65,7 +65,7 @@ class VectorIndex:
             self._rows = {name: row for row, name in enumerate(self._names)}
 
     def sync(self, bullets: Iterable[PlaybookBullet]) -> None:
-        """Hold exactly these bullets."""
+        """Make the index contain exactly these bullets."""
         wanted = {bullet.id: bullet for bullet in bullets}
         self.drop([name for name in self._keys if name not in wanted])
         for bullet in wanted.values():
@@ -100,7 +100,7 @@ class VectorIndex:
     # --- the cache ---
 
     def supply(self, known: Mapping[bytes, Vectors]) -> None:
-        """Use vectors that are known already for texts that wait to be embedded."""
+        """Use known vectors for texts that are not embedded yet."""
         ids = [name for name in self._waiting if self._keys[name] in known]
         if ids:
             self._add(ids, np.stack([known[self._keys[name]] for name in ids]))
@@ -110,10 +110,7 @@ class VectorIndex:
         return [self._keys[name] for name in self._waiting]
 
     def save(self, *, everything: bool) -> tuple[list[bytes], Vectors]:
-        """Return the vectors that no cache has, or all of them, under the hashes of their texts.
-
-        They count as saved from then on.
-        """
+        """Return the hashes and vectors of the unsaved texts, or of all, and mark them as saved."""
         self._embed_waiting()
         ids = list(self._rows if everything else self._unsaved)
         self._unsaved.clear()
@@ -136,7 +133,7 @@ class VectorIndex:
 
 
 def pack(embedder: Embedder, keys: Sequence[bytes], vectors: Vectors) -> list[bytes | memoryview]:
-    """Return vectors as the parts of a file: a line that describes it, the hashes, a FAISS index."""
+    """Return the parts of a cache file: a line that describes it, the hashes, a FAISS index."""
     index = _faiss.IndexFlatIP(embedder.dimension)
     index.add(vectors)
     hashes, rows = b"".join(keys), memoryview(_faiss.serialize_index(index))
@@ -150,7 +147,7 @@ def pack(embedder: Embedder, keys: Sequence[bytes], vectors: Vectors) -> list[by
 
 
 def unpack(embedder: Embedder, saved: bytes) -> dict[bytes, Vectors]:
-    """Return the vectors of a file by the hash of their text; nothing where it is not what was packed."""
+    """Return the vectors of a cache file by the hash of their text; none if the file is damaged."""
     head_line, _, rest = saved.partition(b"\n")
     try:
         head: Any = parse_json(head_line)
@@ -170,13 +167,13 @@ def unpack(embedder: Embedder, saved: bytes) -> dict[bytes, Vectors]:
 
 
 def text_key(text: str) -> bytes:
-    """Return the hash that the vector of a text is kept under."""
+    """Return the key of a text's vector: a hash."""
     return sha256(text.encode()).digest()[:_KEY]
 
 
 def _digest(*parts: bytes | memoryview) -> str:
     digest = sha256()
     for part in parts:
-        digest.update(len(part).to_bytes(8, "big"))  # where one ends and the next begins is vouched for too
+        digest.update(len(part).to_bytes(8, "big"))  # so that moving a boundary changes the digest
         digest.update(part)
     return digest.hexdigest()

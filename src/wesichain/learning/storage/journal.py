@@ -1,6 +1,6 @@
-"""The journal: every change of a domain as one delta, sealed with a hash of itself and of the one before.
+"""The journal: every change of a domain as a delta, in a hash chain.
 
-A log is lines of JSON: a head, the state at the last compaction (some lines of bullets), then a line a
+A log is a JSON Lines file: a head, the state at the last compaction (lines of bullets), then a line for each
 delta. The first field of each line is the hash of the rest.
 """
 
@@ -24,9 +24,9 @@ _MARK = b'{"hash":"'
 
 
 class PlaybookChange(Value):
-    """A change of a playbook: bullets gone, bullets as they are now, reflections taken in or out.
+    """A change of a playbook: deleted bullets, new versions of bullets, reflections merged or unmerged.
 
-    `forgotten` are hashes of bullets that were erased, from all that stands before as well.
+    `forgotten` are hashes of bullets that were erased, also from the lines before.
     """
 
     drops: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class PlaybookChange(Value):
 
 
 class Delta(Value):
-    """One change as it was written. `seq` counts from 1; `prev` is the hash of the delta before."""
+    """One change in the journal. `seq` counts from 1; `prev` is the hash of the previous delta."""
 
     seq: int
     prev: str
@@ -52,7 +52,7 @@ class Delta(Value):
 
 
 class Head(Value):
-    """The first line of a log: whose it is, and after which delta it begins; `states` lines follow."""
+    """The first line of a log: its domain, and the delta that it starts after; `states` lines follow."""
 
     domain: str
     seq: int = 0
@@ -61,13 +61,13 @@ class Head(Value):
 
 
 class State(Value):
-    """A part of the state that a log begins with."""
+    """A part of the initial state of a log."""
 
     change: PlaybookChange
 
 
 class Gap(Value):
-    """Where a damaged line was taken out."""
+    """The place of a damaged line that was removed."""
 
     line: int
 
@@ -78,14 +78,14 @@ Record: TypeAlias = Head | State | Delta | Gap
 def draft(
     change: PlaybookChange, *, seq: int, prev: str, at: float, cause: Cause, note: str = ""
 ) -> tuple[Delta, bytes]:
-    """The next delta of a chain, and its line."""
+    """Make the next delta of a chain, and its line."""
     about = {"kind": "delta", "seq": seq, "prev": prev, "at": at, "cause": cause, "note": note}
     line, mark = _seal(about | _plain_change(change))
     return Delta(seq, prev, mark, at, cause, note, change), line
 
 
 def line_of(record: Head | State | Gap) -> bytes:
-    """The line of a record that is no delta."""
+    """The line of a record that is not a delta."""
     match record:
         case Head():
             about = {"kind": "head", "format": DATA_MODEL, "domain": record.domain, "seq": record.seq}
@@ -97,7 +97,7 @@ def line_of(record: Head | State | Gap) -> bytes:
 
 
 def read_record(line: bytes) -> Record:
-    """The record of a line; a `CodecError` where one byte is not as it was written."""
+    """Read a line. A change of a single byte raises a `CodecError`."""
     mark, rest = line[len(_MARK) : len(_MARK) + 32].decode("latin-1"), b"{" + line[len(_MARK) + 34 :]
     if not line.startswith(_MARK) or _hash(rest) != mark:
         raise CodecError("its hash does not fit its content")
@@ -115,7 +115,7 @@ def read_record(line: bytes) -> Record:
                 check_format(body["format"])
                 return Head(body["domain"], body["seq"], body["head"], body["states"])
             case other:
-                raise CodecError(f"a line of the unknown kind {other!r}")
+                raise CodecError(f"it has the unknown kind {other!r}")
     except (KeyError, TypeError) as error:
         raise CodecError(f"it is not a record: {error!r}") from None
 

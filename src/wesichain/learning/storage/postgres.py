@@ -1,8 +1,8 @@
-"""The playbook in Postgres, for writers on many machines: the same deltas, with a row for each.
+"""The playbook in Postgres, for writers on many machines, with a row for each delta.
 
-A commit locks its domain's row, so that the decisions of one domain follow each other; other domains go
-on beside it. Each process keeps the state and the index in memory, as with files, and reads what is new
-before it answers. The vectors lie in a pgvector column, so that a process that starts need not embed.
+A transaction locks the row of its domain; writers of other domains do not wait. Each process keeps the state
+and the index in memory, as with files, and reads new rows before each operation. The vectors are stored in a
+pgvector column, so that a new process does not have to embed the texts.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _REWRITE: tuple[tuple[LiteralString, LiteralString], ...] = (
 
 
 class PostgresBackend(Backend):
-    """One connection, shared by the threads of this process; it is made anew after a break."""
+    """One connection, shared by the threads of this process, which reconnects after a failure."""
 
     def __init__(self, url: str, *, embedder: Embedder) -> None:
         self._session = PostgresSession(url, _SCHEMA)
@@ -91,7 +91,7 @@ class PostgresBackend(Backend):
 
 
 class PostgresLog(Log):
-    """One domain's rows."""
+    """The rows of one domain."""
 
     def __init__(self, backend: PostgresBackend, *, domain: str) -> None:
         self._backend = backend
@@ -137,19 +137,19 @@ class PostgresLog(Log):
 
     @override
     def chains(self) -> Sequence[tuple[str, Sequence[bytes]]]:
-        """Return the whole history; where an earlier version has cut it off, the state and what follows."""
+        """Return the whole history; if an earlier version truncated it, the state and the deltas after it."""
         deltas = self._deltas(0)
         is_cut = not deltas or _number_of(deltas[0]) > 1
         return [(self.where, self.read() if is_cut else [line_of(Head(self._domain)), *deltas])]
 
     @override
     def repair(self) -> Repaired:
-        """Change nothing: a database's own backup is its repair."""
+        """Change nothing: restore a backup of the database to repair it."""
         return Repaired(len(self._deltas(0)), ())
 
     @override
     def rewrite(self, edit: Callable[[bytes], bytes], *, intents: Sequence[str]) -> None:
-        """Deltas first: the state begins with the hash of one of them."""
+        """Rewrite the deltas first: the state begins with the hash of one of them."""
         with self._backend.use() as database, database.cursor() as cursor:
             for read, write in _REWRITE:
                 rows = cursor.execute(read, (self._domain,)).fetchall()
@@ -190,7 +190,7 @@ class PostgresLog(Log):
         return [row[0].encode() for row in rows]
 
     def _state(self) -> list[bytes]:
-        """The state at the last compaction; without one, the head of an empty one."""
+        """The state at the last compaction; without one, the head of an empty log."""
         with self._backend.use() as database:
             rows = database.execute(
                 "SELECT line FROM wesichain_playbook_state WHERE domain = %s ORDER BY place", (self._domain,)
@@ -199,7 +199,7 @@ class PostgresLog(Log):
 
 
 def _number_of(line: bytes) -> int:
-    """The number of a delta, or of the one that a head follows; 0 where the line cannot be read."""
+    """The number of a delta, or of the delta before a head; 0 if the line cannot be read."""
     with suppress(CodecError):
         record = read_record(line)
         return record.seq if isinstance(record, Head | Delta) else 0
@@ -207,5 +207,5 @@ def _number_of(line: bytes) -> int:
 
 
 def _from_binary(data: bytes) -> Vectors:
-    """pgvector's own format: two 16-bit numbers, the first the dimension, then the values, big-endian."""
+    """Read pgvector's binary format: two 16-bit numbers, the first the dimension, then big-endian floats."""
     return np.frombuffer(data, dtype=">f4", offset=4).astype(np.float32)

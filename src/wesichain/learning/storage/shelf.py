@@ -1,4 +1,4 @@
-"""The shelf: the state of a domain, which is what its deltas leave when they are applied in order."""
+"""The shelf: the state of a domain, which is the result of applying its deltas in order."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .journal import (
     read_record,
 )
 
-_CHUNK = 500  # bullets a line of state
+_CHUNK = 500  # bullets in a line of state
 
 
 class Shelf:
-    """Bullets in the order of their first appearance, and the reflections that they were made from."""
+    """The bullets of a domain in the order of their first record, and the ids of merged reflections."""
 
     def __init__(self, domain: str) -> None:
         self.domain = domain
@@ -33,16 +33,18 @@ class Shelf:
         self.owned: dict[str, None] = {}
         self.merged: set[str] = set()
         self.seq = 0
-        self.hash = GENESIS  # "" after a gap: what came before is not known
+        self.hash = GENESIS  # "" after a gap: the previous delta is not known
         self._begun = False
         self._states_due = 0
 
     def follow(self, record: Record) -> None:
-        """Apply the next record of a log; a `CodecError` where it is not the next one."""
+        """Apply the next record of a log. A record that does not follow raises a `CodecError`."""
         match record:
             case Head():
                 if self._begun or record.domain != self.domain:
-                    raise CodecError(f"it is the head of a log of {record.domain!r}, and has no place here")
+                    raise CodecError(
+                        f"it is the head of a log of {record.domain!r}, and does not belong here"
+                    )
                 self._begun = True
                 self.seq, self.hash, self._states_due = record.seq, record.hash, record.states
             case State():
@@ -51,7 +53,7 @@ class Shelf:
             case Delta():
                 is_next = not self.hash or (record.seq, record.prev) == (self.seq + 1, self.hash)
                 if not (self._begun and is_next and self._states_due <= 0):
-                    raise CodecError("it does not follow what stands before it: something is missing")
+                    raise CodecError("it does not follow the line before it: a line is missing")
                 self.seq, self.hash = record.seq, record.hash
                 self.take(record.change)
             case Gap():
@@ -77,7 +79,7 @@ class Shelf:
 
 
 def follow(lines: Iterable[bytes], shelf: Shelf, *, where: str, until: int | None = None) -> Iterator[Record]:
-    """Apply the records of a log one by one, stopping before the first delta past `until`."""
+    """Apply the records of a log one by one, up to delta `until`."""
     for number, line in enumerate(lines, 1):
         try:
             record = read_record(line)
@@ -86,14 +88,14 @@ def follow(lines: Iterable[bytes], shelf: Shelf, *, where: str, until: int | Non
             shelf.follow(record)
         except CodecError as error:
             raise CorruptRecordError(
-                f"{where}, line {number}: {error}; the other records can be saved with "
+                f"{where}, line {number}: {error}; recover the other records with "
                 f"playbook.repair({shelf.domain!r})"
             ) from error
         yield record
 
 
 def snapshot(shelf: Shelf) -> list[bytes]:
-    """The lines of a log that begins with this state."""
+    """The first lines of a log that starts with this state."""
     bullets = tuple(shelf.bullets.values())
     changes = [PlaybookChange(puts=bullets[at : at + _CHUNK]) for at in range(0, len(bullets), _CHUNK)]
     changes.append(PlaybookChange(merged=tuple(sorted(shelf.merged))))
@@ -102,13 +104,13 @@ def snapshot(shelf: Shelf) -> list[bytes]:
 
 
 def back_to(then: Shelf, now: Shelf) -> PlaybookChange:
-    """The change that makes `now` what `then` was: the same bullets, in order, to the last counter."""
+    """The change that turns `now` into `then`: the same bullets, in the same order."""
     wanted = list(then.bullets)
     kept = [name for name in now.bullets if name in then.bullets]
     in_place = 0
     while in_place < len(kept) and kept[in_place] == wanted[in_place]:
         in_place += 1
-    again = set(kept[in_place:])  # these would stand at another place: take them out and put them back
+    again = set(kept[in_place:])  # their order has changed: remove and add them again
     return PlaybookChange(
         drops=tuple(name for name in now.bullets if name not in then.bullets or name in again),
         puts=tuple(
@@ -122,7 +124,7 @@ def back_to(then: Shelf, now: Shelf) -> PlaybookChange:
 
 
 def bullet_back_to(id: str, then: Shelf, now: Shelf) -> PlaybookChange:
-    """The change that makes one bullet what it was then, and touches no other."""
+    """The change that restores one bullet."""
     if id not in then.bullets:
         return PlaybookChange(drops=(id,) if id in now.bullets else ())
     known = then.bullets[id]

@@ -1,12 +1,12 @@
-"""The file of a cassette: the runs of one test as lines of JSON that stay the same when nothing changed.
+"""The file of a cassette: the runs of a test as JSON Lines, which are identical if nothing has changed.
 
     {"kind":"cassette","version":1}
-    {"kind":"run_started",...}      an event a line; a run begins where a RunStarted is no resumption
+    {"kind":"run_started",...}      one event per line; each run starts with a RunStarted that is not a resume
 
-The pieces of a streamed reply are left out, since the reply has it all. An event has no time, no duration and
-no number: they differ each time that a run is recorded. Ids that the runtime drew are replaced by `run-1`,
-`run-2` and so on, tokens by `token-1` and so on. Calls that ran side by side stand one after the other, in
-the order of the reply that asked for them.
+The pieces of streamed replies are left out, since each reply is complete. Times, durations and sequence
+numbers are left out, since they differ between recordings. Random ids are replaced by `run-1`, `run-2` and so
+on, tokens by `token-1` and so on. The events of concurrent calls are sorted by call, in the order of the
+reply that made the calls.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from wesichain.trace import Recording
 VERSION = 1
 _VOLATILE = ("run_id", "seq", "at", "duration_ms", "seconds")
 _DRAWN = re.compile(r"[0-9a-f]{32}")
-_TIMED = {"model_responded": "duration_ms", "tool_completed": "duration_ms"}  # of every such event
+_TIMED = {"model_responded": "duration_ms", "tool_completed": "duration_ms"}  # fields that are restored as 0
 _EPOCH = 1_700_000_000.0
 _PIECES = ("text_delta", "output_delta")
 _OF_CALLS = ("tool_dispatched", "tool_progress", "tool_completed", "step_failed")
 
 
 def is_cassette(path: Path) -> bool:
-    """Whether a file is a cassette, as its first line says."""
+    """Whether the first line of a file is the head of a cassette."""
     try:
         with path.open("rb") as file:
             head = parse_json(file.readline())
@@ -42,10 +42,12 @@ def is_cassette(path: Path) -> bool:
 
 
 def read_cassette(path: Path) -> tuple[Recording, ...]:
-    """The runs of a cassette as recordings. A file that is none is a `CodecError`."""
+    """Read the runs of a cassette as recordings. Another file raises a `CodecError`."""
     if not is_cassette(path):
-        raise CodecError(f"{path} is no cassette: its first line does not say so")
-    head, *lines = path.read_bytes().removesuffix(b"\n").split(b"\n")  # a text may hold other separators
+        raise CodecError(f"{path} is not a cassette: its first line is not the head of one")
+    head, *lines = (
+        path.read_bytes().removesuffix(b"\n").split(b"\n")
+    )  # not `splitlines`: a text may have more
     plain: Any = parse_json(head)
     if plain.get("version") != VERSION:
         raise CodecError(
@@ -74,7 +76,7 @@ def _begins(event: Mapping[str, Any]) -> bool:
 
 
 def write_cassette(path: Path, runs: Iterable[Sequence[Event]]) -> None:
-    """Write runs, each of them the events of all its parts, in the form that stays the same."""
+    """Write runs in the stable form; each is a sequence of the events of all its parts."""
     lines = [dump_json({"kind": "cassette", "version": VERSION})]
     tokens: dict[str, str] = {}
     for number, events in enumerate(runs, start=1):
@@ -85,7 +87,7 @@ def write_cassette(path: Path, runs: Iterable[Sequence[Event]]) -> None:
             for one in (*event.get("pending", ()), *event.get("decisions", ())):
                 tokens.setdefault(one["token"], f"token-{len(tokens) + 1}")
             kept = {name: value for name, value in event.items() if name not in _VOLATILE}
-            if kept.get("own_id", "").startswith(f"{run_id}:"):  # of a run inside
+            if kept.get("own_id", "").startswith(f"{run_id}:"):  # of an inner run
                 kept["own_id"] = f"run-{number}{kept['own_id'].removeprefix(run_id)}"
             line = dump_json(_without(kept, "expires_at"))
             if drawn is not None:
@@ -103,11 +105,11 @@ def _without(value: Any, name: str) -> Any:
     return [_without(one, name) for one in value] if is_array(value) else value
 
 
-# --- the order of what ran side by side ------------------------------------------------------------------
+# --- the order of concurrent events ----------------------------------------------------------------------
 
 
 def in_order(events: Sequence[Mapping[str, Any]], scope: str = "") -> list[Mapping[str, Any]]:
-    """The events of a run as if its calls had run one after the other, and so the calls of runs inside."""
+    """Sort the events of a run as if its calls, and those of inner runs, had run one after the other."""
     ordered: list[Mapping[str, Any]] = []
     asked: dict[str, int] = {}
     calls: dict[str, list[Mapping[str, Any]]] = {}
@@ -131,17 +133,24 @@ def in_order(events: Sequence[Mapping[str, Any]], scope: str = "") -> list[Mappi
 
 
 def _call_of(event: Mapping[str, Any], scope: str) -> str | None:
-    """The call of the run in this scope that an event belongs to; None: it belongs to the run itself."""
+    """The call of the run in this scope that an event belongs to; None if it belongs to the run itself."""
     inner: str = event.get("scope", "")
     if inner == scope:
         call: Any = event["call"]["id"] if event["kind"] == "tool_dispatched" else event.get("call_id")
         return call if event["kind"] in _OF_CALLS else None
-    rest = inner.removeprefix(f"{scope}/") if scope else inner
-    return rest.partition("/")[0].partition("#")[0]
+    return call_in(inner, scope)
+
+
+def call_in(inner: str, scope: str) -> str | None:
+    """The call of the run in `scope` that contains the run in `inner`; None if there is none."""
+    above = f"{scope}/" if scope else ""
+    call = inner.removeprefix(above).partition("/")[0].partition("#")[0]
+    is_inside = inner.startswith(above) and not call.startswith("~")  # "c/~2" is not inside the run "c"
+    return call or None if is_inside else None
 
 
 def _call_in_order(events: Sequence[Mapping[str, Any]], scope: str) -> list[Mapping[str, Any]]:
-    """The events of one call: those of its own, and between them the runs inside it, one after the other."""
+    """Sort the events of one call: its own, and between them its inner runs, one after the other."""
     ordered: list[Mapping[str, Any]] = []
     for is_own, group in groupby(events, lambda event: event.get("scope", "") == scope):
         if is_own:
@@ -156,7 +165,7 @@ def _call_in_order(events: Sequence[Mapping[str, Any]], scope: str) -> list[Mapp
 
 
 def _run_in(inner: str, scope: str) -> str:
-    """The scope of the run directly inside a call of the run in `scope`: the call, and which run of it."""
+    """The scope of the outermost run inside a call of the run in `scope` that contains `inner`."""
     rest = inner.removeprefix(f"{scope}/") if scope else inner
     call, _, below = rest.partition("/")
     mark = below.partition("/")[0]

@@ -1,4 +1,4 @@
-"""The tape: recorded replies and results, given back to the runs of a test; what differs is refused."""
+"""The tape: returns recorded replies and results to the runs of a test, and refuses other requests."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ from wesichain.errors import ReplayMismatchError
 from wesichain.tools import ToolResult
 from wesichain.trace import Recording, Redactor
 
+from .file import call_in
+
 
 class _Exchange(Value):
-    """A request to a model, and the reply or the error that came of it."""
+    """A request to a model, with its reply or error."""
 
     __aside__: ClassVar[tuple[str, ...]] = ("reply",)
 
@@ -36,37 +38,40 @@ class _Exchange(Value):
 
 
 class Tape:
-    """Answers by what is asked, not by when: so runs side by side need no order."""
+    """Finds recorded answers by the content of a request: the order of concurrent runs does not matter."""
 
     def __init__(self, runs: Iterable[Recording]) -> None:
         self._redactor = Redactor()
         self._exchanges: list[_Exchange] = []
-        self._results: list[tuple[str, ToolCompleted | StepFailed]] = []
-        self._tools: dict[str, list[Any]] = {}  # agents may have tools of one name that differ
-        self._entered: set[str] = set()
+        # Calls by their key and agent: in a cassette, the name of the agent of an outermost run is not known.
+        self._results: list[tuple[str, str, ToolCompleted | StepFailed]] = []
+        self._tools: dict[str, list[Any]] = {}  # several agents may have different tools with one name
+        self._entered: set[tuple[str, str]] = set()
         for run in runs:
             for scope in run.scopes:
                 self._read_scope(run, scope)
 
-    def is_entered(self, call: ToolCall, path: Sequence[str]) -> bool:
-        """Whether agents were run inside the call: then its code is run again, and they are answered.
+    def is_entered(self, call: ToolCall, path: Sequence[str], agent: str) -> bool:
+        """Whether the call contains runs of agents: then its code runs again, and these runs are replayed.
 
-        `path` has the ids of the calls above it, outermost first.
+        `path` has the ids of the calls around it, outermost first.
         """
-        return self._call_key(call, path) in self._entered
+        return (self._call_key(call, path), agent if path else "") in self._entered
 
     def _read_scope(self, run: Recording, scope: str) -> None:
         requests = iter(run.requests(scope))
         asked: LlmRequest | None = None
         calls: dict[str, ToolCall] = {}
         path = _path_of(scope)
-        inside = {_call_in(one, scope) for one in run.scopes}
+        inside = {call_in(one, scope) for one in run.scopes}
+        agent = ""
         for event in run.events:
             if event.scope != scope:
                 continue
             match event:
                 case RunStarted(tools=tools) | ToolsOffered(tools=tools) | HandedOff(tools=tools):
                     self._add_tools(tools)
+                    agent = _acting_agent(event, agent)
                 case StepStarted():
                     asked = next(requests)
                 case ModelResponded(response=response) if asked is not None:
@@ -78,12 +83,12 @@ class Tape:
                 case ToolDispatched(call=call):
                     calls[call.id] = call
                     if call.id in inside:
-                        self._entered.add(self._call_key(call, path))
+                        self._entered.add((self._call_key(call, path), agent))
                 case ToolCompleted(call_id=call_id) if call_id in calls:
-                    self._results.append((self._call_key(calls[call_id], path), event))
+                    self._results.append((self._call_key(calls[call_id], path), agent, event))
                 case StepFailed(call_id=str() as call_id) if call_id in calls and event.error:
                     if event.decision not in ("waiting", "cancelled", "not_begun"):
-                        self._results.append((self._call_key(calls[call_id], path), event))
+                        self._results.append((self._call_key(calls[call_id], path), agent, event))
                 case _:
                     pass
 
@@ -103,10 +108,10 @@ class Tape:
     def _call_key(self, call: ToolCall, path: Sequence[str]) -> str:
         return dump_json([[*path], self._plain(call)])
 
-    # --- answering -----------------------------------------------------------------------------------
+    # --- replies and results -------------------------------------------------------------------------
 
     def reply(self, request: LlmRequest) -> LlmResponse:
-        """The recorded reply to a request. Another request is a `ReplayMismatchError` that says where."""
+        """Return the recorded reply to a request. Another request raises a `ReplayMismatchError`."""
         for spec in request.tools:
             then, now = self._tools.get(spec.name, []), self._plain(spec)
             if now not in then:
@@ -125,7 +130,7 @@ class Tape:
 
     def _mismatch(self, messages: Sequence[Message]) -> ReplayMismatchError:
         if not self._exchanges:
-            return ReplayMismatchError(f"the model is asked once more than in the cassette{_HINT}")
+            return ReplayMismatchError(f"the model is called more often than in the cassette{_HINT}")
         now: list[Any] = [self._plain(message) for message in messages]
         alike = max(self._exchanges, key=lambda one: common_prefix(self._plain([*one.messages]), now))
         then: list[Any] = self._plain([*alike.messages])
@@ -139,32 +144,32 @@ class Tape:
             actual=actual,
         )
 
-    def result(self, call: ToolCall, path: Sequence[str]) -> ToolResult:
-        """The recorded result of a call; one that was not recorded is a `ReplayMismatchError`."""
-        key = self._call_key(call, path)
-        for place, (known, event) in enumerate(self._results):
-            if known == key:
-                del self._results[place]
-                return _result(call, event)
+    def result(self, call: ToolCall, path: Sequence[str], agent: str) -> ToolResult:
+        """Return the recorded result of a call. Another call raises a `ReplayMismatchError`."""
+        key, owner = self._call_key(call, path), agent if path else ""
+        found = [one for one in self._results if one[0] == key]
+        if found:  # the agent is not known of a tool without a context, which cannot have run agents
+            best = max(found, key=lambda one: (one[1] == owner, (key, one[1]) not in self._entered))
+            self._results.remove(best)
+            return _result(call, best[2])
         raise ReplayMismatchError(
             f"the call {call.name!r} with {_short(to_plain(call.args))} is not in the cassette{_HINT}",
             actual=call,
         )
 
 
-_HINT = "; record it again with 'pytest --wesichain=record', or look with '--wesichain=drift'"
+_HINT = "; record it again with 'pytest --wesichain=record', or compare with '--wesichain=drift'"
 
 
-def _call_in(inner: str, scope: str) -> str | None:
-    """The call of the run in `scope` that a scope inside it belongs to."""
-    if inner == scope or not inner.startswith(f"{scope}/" if scope else ""):
-        return None
-    rest = inner.removeprefix(f"{scope}/") if scope else inner
-    return next(iter(_path_of(rest)), None)
+def _acting_agent(event: RunStarted | ToolsOffered | HandedOff, before: str) -> str:
+    """The agent of an inner run that acts after an event; "" in an outermost run."""
+    if isinstance(event, HandedOff) and event.scope:
+        return event.target
+    return event.agent if isinstance(event, RunStarted) and not event.resumed else before
 
 
 def _path_of(scope: str) -> tuple[str, ...]:
-    """The calls that a scope names, without their attempts and the numbers of the runs inside them."""
+    """The ids of the calls in a scope, without the numbers of attempts and runs."""
     return tuple(part.partition("#")[0] for part in scope.split("/") if part and not part.startswith("~"))
 
 

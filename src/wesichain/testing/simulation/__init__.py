@@ -1,3 +1,3 @@
-"""Deterministic simulation of an agent: virtual time, faults at every boundary, seeds that reproduce."""
+"""Deterministic simulation of an agent: virtual time, faults at every boundary, reproducible by seed."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Simulated runs of an agent: a process that dies leaves its outcome as JSON, and the next one resumes it."""
+"""Simulated runs of an agent: the outcome is stored as JSON, and after a crash a new process resumes it."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from .simulated_run import SimulatedRun
 
 
 async def run_agent(run: SimulatedRun, process: Process, agent: Any) -> None:
-    """Run the task, in one process after the other, until it has ended or nobody resumes it."""
+    """Run the task until it has ended or nobody resumes it; each crash starts a new process."""
     outcome = await _outcome_of(run, process, agent.run(run.scenario.task, **_options(run, process)))
     while isinstance(outcome, Interrupted):
         keep_outcome(run, outcome)
         if process.is_dying:
             process.is_dead = True
         elif not outcome.pending:
-            return  # somebody stopped it, and means it
+            return  # it was cancelled
         stored = to_json(outcome)
         answers = await answers_to(questions_of(outcome), run.scenario.people, run.plan, run.loop)
         if answers is None:
             return
         awaited = ", ".join(sorted(item.call.id for item in outcome.pending))
-        # It may have died meanwhile, in a call that was delivered again.
+        # The process may have died meanwhile, in a call that was delivered again.
         if process.is_dying or run.boundary.crash_here(process, f"while it waited for {awaited}"):
             process.is_dead = True
         if process.is_dead:
@@ -47,7 +47,7 @@ async def run_agent(run: SimulatedRun, process: Process, agent: Any) -> None:
 
 
 def keep_outcome(run: SimulatedRun, outcome: Outcome[Any]) -> None:
-    """Keep an outcome as that of the simulated run."""
+    """Set the outcome of the simulated run."""
     run.outcome, run.spent = outcome, outcome.spent
 
 
@@ -71,9 +71,9 @@ async def _outcome_of(
     code: Coroutine[Any, Any, Any],
     waiting: Interrupted[Any] | None = None,
 ) -> Outcome[Any] | None:
-    """The outcome of a run inside a process; None where it raised something else.
+    """Run code in a process and return the outcome; None if it raised another error.
 
-    A resume that is refused (its question has expired) leaves the run where it was.
+    A resume that is refused, since its question has expired, does not change the run.
     """
     try:
         result = await run.task_of(process, code)
@@ -89,7 +89,7 @@ async def _outcome_of(
 
 
 def questions_of(outcome: Interrupted[Any]) -> list[SimulatedQuestion]:
-    """The questions that an interrupted run waits for."""
+    """The open questions of an interrupted run."""
     return [
         SimulatedQuestion(
             item.token,
@@ -102,7 +102,7 @@ def questions_of(outcome: Interrupted[Any]) -> list[SimulatedQuestion]:
 
 
 def _is_open(events: list[Event]) -> bool:
-    """Whether the last part of the run has begun, and has not ended."""
+    """Whether the last part of the run has started and not ended."""
     return bool(events) and not (
         events[-1].kind in ("run_completed", "run_failed", "run_interrupted") and not events[-1].scope
     )

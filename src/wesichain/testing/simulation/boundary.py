@@ -1,4 +1,4 @@
-"""The boundaries of a simulated run: every model call and every tool call, at any depth, passes here."""
+"""The boundaries of a simulated run: every model call and tool call, at any depth."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _MODEL = ("model_errs", "model_cut", "model_malformed")
 
 
 class Process(Owner):
-    """One simulated process: what runs in it stops for good when it dies.
+    """One simulated process. Its code stops when it dies.
 
-    Between its death (`is_dying`) and the moment when the state that had been stored is read (`is_dead`), the
-    runtime still runs, so that its state can be written; the code of tools does not.
+    After its death (`is_dying`) the code of tools no longer runs. The runtime still runs until the stored
+    state is read (`is_dead`), so that it can write its state.
     """
 
     def __init__(self, number: int) -> None:
         self.process = self
         self.number = number
         self.token = CancellationToken()
-        self.task: asyncio.Task[Any] | None = None  # of a run that has no token
+        self.task: asyncio.Task[Any] | None = None  # cancelled for a run without a token
         self.death: asyncio.Future[None] | None = None
         self.is_dying = False
         self.is_dead = False
@@ -46,7 +46,7 @@ class Process(Owner):
         return self.is_dead
 
     def dies_at_once(self) -> asyncio.Future[None]:
-        """Let nothing of it run after its death, which is returned: what it leaves behind is stored."""
+        """Stop the runtime too when the process dies, and return a future for its death."""
         if self.death is None:
             self.death = asyncio.get_running_loop().create_future()
         return self.death
@@ -59,14 +59,14 @@ class Process(Owner):
             self.death.set_result(None)
 
     def cancel(self) -> None:
-        """Cancel the run, as its user would."""
+        """Cancel the run, as a user does."""
         self.token.cancel("cancelled by the user")
         if self.task is not None:
             self.task.cancel()
 
 
 class CallOwner(Owner):
-    """One call of a tool: what its code starts belongs to it. `has_runs`: agents run inside it."""
+    """One call of a tool, which owns all that its code starts. `has_runs`: agents have run inside it."""
 
     def __init__(self, process: Process, path: str, above: CallOwner | None) -> None:
         self.process: Process = process
@@ -86,7 +86,7 @@ class CallOwner(Owner):
 
 
 class _Call(NamedTuple):
-    """A call whose code runs: the name of its boundary, its tool, and when it began."""
+    """A call whose code is running: the name of its boundary, its tool, and its start time."""
 
     place: str
     tool: Tool
@@ -94,25 +94,25 @@ class _Call(NamedTuple):
 
 
 class Boundary(Seam):
-    """Delays calls, lets them fail as the plan says, and counts what tools really did."""
+    """Delays calls, injects the planned faults, and records the effects of tools."""
 
     def __init__(self, loop: VirtualLoop, plan: FaultPlan) -> None:
         self._loop = loop
         self._plan = plan
-        self._left: list[Coroutine[Any, Any, Any]] = []  # the code of tools whose process has died
+        self._left: list[Coroutine[Any, Any, Any]] = []  # tool code of dead processes
         self.effects: list[Effect] = []
         self._with_runs: set[str] = set()  # the paths of calls inside which agents ran, in any process
         self._again: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
         for code in self._left:
-            with suppress(BaseException):  # code of the user's, in a process that is dead
+            with suppress(BaseException):  # user code of a dead process
                 code.close()
 
     # --- events --------------------------------------------------------------------------------------
 
     def sink(self, process: Process, keep: Callable[[Event], None]) -> EventSink:
-        """The sink for the events of one process: at each of them it may die, or the run be cancelled."""
+        """The sink for the events of one process, which may crash or be cancelled at each event."""
         return _Sink(self, process, keep)
 
     def event(self, process: Process, event: Event) -> None:
@@ -121,17 +121,17 @@ class Boundary(Seam):
             self._stops_at(process, self._plan.visit(_place_of(event)), ("crash", "cancel"))
 
     def database_call(self, moment: str) -> None:
-        """A call of a database begins or ends (`moment`: before or after it): the process may die there."""
+        """Let the process crash before or after (`moment`) a database call, if the plan says so."""
         owner = OWNER.get()
         if isinstance(owner, Process):
             self.crash_here(owner, f"{self._plan.visit(f'{moment} a database call')}")
 
     def crash_here(self, process: Process, place: str) -> bool:
-        """Whether the process dies at this place."""
+        """Let the process crash at this place if the plan says so; returns whether it does."""
         return self._stops_at(process, place, ("crash",)) == "crash"
 
     def _stops_at(self, process: Process, place: str, kinds: Sequence[str]) -> str | None:
-        """Let the process die, or its run be cancelled, at this place, if the plan says so."""
+        """Crash the process or cancel its run at this place, if the plan says so."""
         if process.is_dying or process.token.cancelled:
             return None
         kind = self._plan.at(place, kinds)
@@ -203,7 +203,7 @@ class Boundary(Seam):
         if kind == "tool_late" and result.error is None:
             return await self._timed_out(prepared, started)
         await asyncio.sleep(self._plan.number(place, "ends", low=0.0, high=1.0))
-        # A process that resumes may be given these runs back, and then sees none of them begin.
+        # A process that resumes may reuse these runs, and then none of them starts again.
         if kind == "tool_twice" and owner.path not in self._with_runs:
             again = self._deliver_again(run, prepared, _detached(ctx), owner, place)
             task = self._loop.create_task(again)
@@ -225,7 +225,7 @@ class Boundary(Seam):
         ctx: ToolContext | None,
         place: str,
     ) -> ToolResult:
-        """Run the tool's code; the process may die each time that it waits, and when it has ended."""
+        """Run the tool's code; the process may crash whenever it waits, and when it has ended."""
         index, at = len(self.effects), self._loop.clock.time()
         self.effects.append(_effect(owner, prepared.call, ctx, at))
         result: ToolResult = await self._steps(code, owner, _Call(place, prepared.tool, self._loop.time()))
@@ -237,7 +237,7 @@ class Boundary(Seam):
 
     @coroutine
     def _steps(self, code: Any, owner: Owner | None, call: _Call | None) -> Generator[Any, Any, Any]:
-        """Step a coroutine, which then belongs to its owner; that of a dead process takes no more steps."""
+        """Run a coroutine step by step for its owner; a coroutine of a dead process takes no more steps."""
         value: Any = None
         error: BaseException | None = None
         waits = 0
@@ -259,14 +259,14 @@ class Boundary(Seam):
             value, error = None, None
             try:
                 value = yield yielded
-                if kind == "tool_hangs" and call is not None:  # until its timeout, which is told to the code
+                if kind == "tool_hangs" and call is not None:  # until after its timeout
                     until = call.started + call.tool.timeout + _AFTER
                     yield from asyncio.sleep(max(0.0, until - self._loop.time())).__await__()
-            except BaseException as caught:  # noqa: BLE001  # whatever it is, the code gets it
+            except BaseException as caught:  # noqa: BLE001  # passed on to the code
                 error = caught
 
     def _at_wait(self, owner: CallOwner, call: _Call, waits: int) -> str | None:
-        """The fault that happens while a tool's code waits for the n-th time."""
+        """The fault at the n-th wait of a tool's code."""
         place = f"{call.place}, wait {waits}"
         kind = self._stops_at(owner.process, place, ("crash", "cancel"))
         can_hang = not (owner.has_runs or call.tool.is_agent or call.tool.timeout > _LONGEST)
@@ -286,33 +286,33 @@ class Boundary(Seam):
 
 
 _ENDS = ("run_completed", "run_failed", "run_interrupted")
-_LONGEST = 40 * 86_400.0  # seconds: a tool whose timeout is longer has none
-_AFTER = 0.1  # seconds after its timeout when the code of a tool that hangs goes on: it may still clean up
+_LONGEST = 40 * 86_400.0  # seconds; a longer timeout counts as none
+_AFTER = 0.1  # seconds after its timeout when a hanging tool continues, so that it can clean up
 
 
 def _effect(owner: CallOwner, call: ToolCall, ctx: ToolContext | None, at: float) -> Effect:
-    """The effect of code that has begun, and that nobody has seen end."""
+    """The effect of code that has started and not yet ended."""
     key, attempt = ("", 1) if ctx is None else (ctx.idempotency_key, ctx.attempt)
     number = owner.process.number
     return Effect(call.name, call.args, key or owner.path, call.id, attempt, number, at, "cut")
 
 
 def _place_of(event: Event) -> str:
-    """The name of an event as a place: what it is about, and no number of all events.
+    """The name of an event as a place, without its sequence number.
 
-    A fault that is left out while shrinking moves the numbers of all events after it, and few of these names.
+    Removing a fault while shrinking changes the numbers of all later events, but few of these names.
     """
     about = getattr(event, "call_id", None) or getattr(event, "task_id", None)
     return " ".join(filter(None, ("event", event.kind, "/".join(filter(None, (event.scope, about))))))
 
 
 def _is_stopped(owner: Owner) -> bool:
-    """Whether code that belongs to the owner takes no more steps; the code of a model has no call."""
+    """Whether the code of an owner takes no more steps."""
     return owner.is_dying if isinstance(owner, Process) else owner.is_frozen
 
 
 def _kinds_for(prepared: PreparedCall) -> tuple[str, ...]:
-    """The faults that can happen to a call. An agent is no boundary: its models and its tools are."""
+    """The faults that can happen to a call. An agent is not a boundary; its model and tool calls are."""
     tool = prepared.tool
     if tool.is_agent:
         return ()
@@ -321,7 +321,7 @@ def _kinds_for(prepared: PreparedCall) -> tuple[str, ...]:
 
 
 def _detached(ctx: ToolContext | None) -> ToolContext | None:
-    """The context of a second delivery: the same call and key, and no part in the run."""
+    """The context of a second delivery: the same call and key, but not linked to the run."""
     if ctx is None:
         return None
     return ToolContext(

@@ -1,4 +1,4 @@
-"""Simulated durable runs: processes share a database, and the next one takes the run over."""
+"""Simulated durable runs: processes share a database, and after a crash a new one takes over the run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 async def run_durable(
     run: SimulatedRun, process: Process, given: DurableAgent[Any] | DurableGraph[Any]
 ) -> None:
-    """Run the task, in one process after the other, until it has ended or nobody resumes it."""
+    """Run the task until it has ended or nobody resumes it; each crash starts a new process."""
     run.loop.on_blocking_call = run.boundary.database_call
     program = _in_process(run, process, given)
     answers: Answers | None = None
@@ -47,23 +47,21 @@ async def run_durable(
 async def _questions_of(
     run: SimulatedRun, process: Process, program: _Agent | _Graph, answers: Answers | None
 ) -> list[SimulatedQuestion]:
-    """Run until the run ends, waits for people, or its process dies; returns what it waits for."""
+    """Run until the run ends, waits for people, or its process dies; returns the open questions."""
     task = process.task = run.task_of(process, program.run(answers))
     if answers is not None and answers.is_repeated:
         run.answer_again(process, program.answer(answers))
     await asyncio.wait({task, process.dies_at_once()}, return_when=asyncio.FIRST_COMPLETED)
     if process.is_dead:
         return []
-    if task.cancelled():  # a process that only waits for the end of a run has to say that it is cancelled
+    if task.cancelled():  # this process only waited for the run, which has to be cancelled explicitly
         task = run.task_of(process, program.cancel())
     waits: list[SimulatedQuestion] = await task
     return waits
 
 
 def _in_process(run: SimulatedRun, process: Process, given: Any) -> _Agent | _Graph:
-    """The program as it runs in a process: in virtual time. Also that of a dead process lets go of its
-    database when the simulation ends.
-    """
+    """The program in a process, with virtual time. It is closed when the simulation ends."""
     program = _Graph(run, process, given) if is_durable_graph(given) else _Agent(run, process, given)
     run.on_close.append(program.close)
     return program
@@ -83,7 +81,7 @@ class _Agent:
         if answers is not None:
             try:
                 await self.answer(answers)
-            except DurableError:  # too late: the run waits as before, and nobody answers again
+            except DurableError:  # too late: the run still waits, and nobody answers again
                 keep_outcome(run, await self._served.outcome(run.id))
                 return []
         memory = run.scenario.conversation
@@ -122,7 +120,7 @@ class _Graph:
         if answers is not None:
             try:
                 await self.answer(answers)
-            except DurableError:  # too late: the graph waits as before, and nobody answers again
+            except DurableError:  # too late: the graph still waits, and nobody answers again
                 await keep_state(run, self._graph)
                 return []
         return await self._ended(self._served.run(run.scenario.task, run_id=run.id))
@@ -148,7 +146,7 @@ class _Graph:
 
 
 def _log_of(run: SimulatedRun) -> Callable[[Event], None]:
-    """Keeps events by their numbers: a process that takes a run over emits those before again."""
+    """Keep events by number: a process that takes over a run emits its earlier events again."""
 
     def keep(event: Event) -> None:
         del run.events[event.seq - 1 :]

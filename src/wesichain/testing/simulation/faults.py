@@ -1,4 +1,4 @@
-"""Faults: what can go wrong at the boundaries of a run, how often it does, and where it did."""
+"""Faults: the kinds of faults at the boundaries of a run, their probabilities, and the faults of a run."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from wesichain.errors import ConfigError
 
 from .loop import draw
 
-# How often a kind of fault is switched on for a seed. Fewer kinds at a time find more: a run that dies in its
-# first step shows nothing of what a late answer does in its third.
+# The probability that a kind of fault is enabled for a seed. Fewer kinds at a time find more: a run that dies
+# in its first step does not reach a late answer in its third.
 _ENABLED = 0.45
 
 
 class Fault(Value):
-    """One fault that happened: its kind (a field of `Faults`) and the boundary at which it happened.
+    """One fault that happened: its kind (a field of `Faults`) and the boundary where it happened.
 
-    `after` is how many events the run had before.
+    `after` is the number of events before it.
     """
 
     __aside__: ClassVar[tuple[str, ...]] = ("after",)
@@ -35,22 +35,22 @@ class Fault(Value):
 
 
 class Faults(Value):
-    """How likely each kind of fault is at each of its boundaries, from 0 (never) to 1.
+    """The probability of each kind of fault at each of its boundaries, from 0 (never) to 1.
 
-    For every seed some of the kinds are switched on, drawn from the seed. `most_crashes` limits how often the
-    process dies in one run. With `only`, exactly these faults happen, where the run comes to them.
+    Each seed enables a random choice of the kinds. `most_crashes` limits the number of crashes of a run. With
+    `only`, exactly these faults happen, if the run reaches their boundaries.
 
-    tool_raises:     the tool raises ConnectionError before it has done anything
+    tool_raises:     the tool raises ConnectionError before it does anything
     tool_hangs:      a tool with a timeout does nothing, and the timeout passes
-    tool_late:       a tool with a timeout does its work, but its result comes after it
+    tool_late:       a tool with a timeout does its work, but its result arrives after the timeout
     tool_twice:      the call is delivered again a little later, with the same idempotency key; never `once`
-    node_raises:     a node of a graph raises ConnectionError before it has done anything
+    node_raises:     a node of a graph raises ConnectionError before it does anything
     node_hangs:      an async node with a time limit does nothing, and the time passes
-    node_late:       an async node with a time limit does its work, but returns when the time has passed
+    node_late:       an async node with a time limit does its work, but returns after the limit
     model_errs:      the provider fails with a transport error
     model_cut:       the reply ends in the middle (finish reason "length")
-    model_malformed: the arguments of a call are no JSON, or the answer is empty
-    person_late:     the answer comes after the question has expired, or a week later
+    model_malformed: the arguments of a call are not JSON, or the answer is empty
+    person_late:     the answer arrives after the question has expired, or a week later
     person_twice:    the same answer is given a second time
     person_never:    nobody answers
     cancel:          the run is cancelled at an event
@@ -83,14 +83,14 @@ class Faults(Value):
 
     @classmethod
     def none(cls, **rates: float) -> Self:
-        """No faults but those with a rate here, such as `Faults.none(crash=0.1)`.
+        """Only the faults with a rate, such as `Faults.none(crash=0.1)`.
 
-        Without any, only the order of what runs side by side, and how long it takes, differ by seed.
+        Without any rate, only the order and the duration of concurrent calls depend on the seed.
         """
         return cls(**{**dict.fromkeys(KINDS, 0.0), **rates})  # type: ignore[arg-type]  # rates of kinds
 
 
-# What a report says of a fault that happened.
+# The descriptions of faults in reports.
 _SENTENCES = {
     "tool_raises": "the tool raised before it did anything",
     "tool_hangs": "the tool did nothing until its timeout",
@@ -112,30 +112,30 @@ KINDS = tuple(_SENTENCES)
 
 
 class FaultPlan:
-    """Decides at each boundary of one run whether a fault happens there, and keeps those that did.
+    """Decides at each boundary of a run whether a fault happens there, and records those that did.
 
-    A decision depends on the seed and on the name of its boundary, and on nothing that happened before: so a
-    run can be repeated with fewer of its faults, and the others stay where they are.
+    A decision depends only on the seed and the name of the boundary. A run can therefore be repeated with
+    fewer of its faults while the others stay in place.
     """
 
     def __init__(self, seed: int, faults: Faults, events: Sized = ()) -> None:
-        self._events = events  # of the run, so far
+        self._events = events  # the events of the run so far
         self._seed = seed
         self._faults = faults
         self._only = None if faults.only is None else {(one.kind, one.at) for one in faults.only}
         self._enabled = {kind for kind in KINDS if draw(seed, "enabled", kind) < _ENABLED}
         self._visits: dict[str, int] = {}
         self._limits = {"crash": faults.most_crashes, "cancel": 1}
-        self.possible: dict[Fault, None] = {}  # in the order in which the run came to them
+        self.possible: dict[Fault, None] = {}  # in the order in which the run reached them
         self.happened: list[Fault] = []
 
     def visit(self, boundary: str) -> str:
-        """The name of this visit to a boundary: the second and later ones are numbered."""
+        """Return the name of this visit to a boundary; repeated visits are numbered."""
         count = self._visits[boundary] = self._visits.get(boundary, 0) + 1
         return boundary if count == 1 else f"{boundary}, time {count}"
 
     def at(self, place: str, kinds: Sequence[str]) -> str | None:
-        """The kind of fault that happens at a place, if any; it is kept."""
+        """Return the kind of fault that happens at a place, if any, and record it."""
         allowed = [kind for kind in kinds if self._limits.get(kind, 1) > 0]
         self.possible.update((Fault(kind, place), None) for kind in allowed)
         kind = self._chosen(place, allowed)
@@ -154,6 +154,6 @@ class FaultPlan:
         return None
 
     def number(self, *key: object, low: float, high: float) -> float:
-        """A number between two others, drawn from the seed and the key; small ones are likelier."""
+        """Draw a number from the seed and the key; small numbers are more likely."""
         share = draw(self._seed, "number", *key)
         return round(low + (high - low) * share * share, 3)

@@ -1,4 +1,4 @@
-"""Simulated runs of a graph: a process that dies leaves a thread behind, and the next one resumes it."""
+"""Simulated runs of a graph: after a crash, a new process resumes the thread from its checkpoints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_graph(program: object) -> TypeGuard[Graph[Any]]:
 
 
 async def run_graph(run: SimulatedRun, process: Process, given: Graph[Any]) -> None:
-    """Run the task, in one process after the other, until it has ended or nobody resumes it."""
+    """Run the task until it has ended or nobody resumes it; each crash starts a new process."""
     answers: Answers | None = None
     while True:
         graph = graph_in_process(run, process, given)
@@ -52,14 +52,14 @@ async def run_graph(run: SimulatedRun, process: Process, given: Graph[Any]) -> N
 
 
 async def keep_state(run: SimulatedRun, graph: Graph[Any]) -> None:
-    """Keep the state of the graph's thread, if it has one, as the outcome of the simulated run."""
+    """Set the state of the graph's thread, if there is one, as the outcome of the simulated run."""
     if await _checkpointer(graph).read(run.id):
         run.outcome = await graph.get_state(run.id)
 
 
 def graph_in_process(run: SimulatedRun, process: Process, graph: Graph[Any]) -> Graph[Any]:
-    """The graph as it runs in a process: with virtual time, and ids and writes that follow from the seed."""
-    defaults = graph._defaults  # pyright: ignore[reportPrivateUsage]  # the same graph, with another clock
+    """The graph in a process, with virtual time, and ids and writes that depend on the seed."""
+    defaults = graph._defaults  # pyright: ignore[reportPrivateUsage]  # copied with another clock
     return Graph(
         _with_faults(run, graph.definition, defaults),
         defaults=defaults,
@@ -71,7 +71,7 @@ def graph_in_process(run: SimulatedRun, process: Process, graph: Graph[Any]) -> 
 
 
 def _with_faults(run: SimulatedRun, definition: Any, defaults: ExecutionOptions, inside: str = "") -> Any:
-    """The definition of a graph with nodes that pass a boundary when they are called, at any depth."""
+    """The definition of a graph whose nodes are boundaries, at any depth."""
     made = copy(definition)
     nodes = definition.nodes.items()
     made.nodes = {name: _node_with_faults(run, node, defaults, f"{inside}{name}") for name, node in nodes}
@@ -80,7 +80,7 @@ def _with_faults(run: SimulatedRun, definition: Any, defaults: ExecutionOptions,
 
 def _node_with_faults(run: SimulatedRun, node: Any, defaults: ExecutionOptions, path: str) -> Any:
     if node.is_agent:
-        return node  # it is no boundary: its models and its tools are
+        return node  # not a boundary: its model and tool calls are
     if node.inner is not None:
         subgraph = copy(node.call)
         subgraph._graph = copy(subgraph._graph)
@@ -115,16 +115,14 @@ def _node_with_faults(run: SimulatedRun, node: Any, defaults: ExecutionOptions, 
 
 def _checkpointer(graph: Graph[Any]) -> Checkpointer:
     if graph.checkpointer is None:
-        raise ConfigError(
-            "the scenario's graph has no checkpointer: build(checkpointer) with one of its world"
-        )
+        raise ConfigError("the scenario's graph has no checkpointer: pass one from its world to build()")
     return graph.checkpointer
 
 
 async def _questions_of(
     run: SimulatedRun, process: Process, code: Coroutine[Any, Any, Any]
 ) -> list[SimulatedQuestion]:
-    """Run code until it ends or its process dies; returns the questions that the graph then waits for."""
+    """Run code until it ends or its process dies; returns the open questions of the graph."""
     task = process.task = run.task_of(process, code)
     await asyncio.wait({task, process.dies_at_once()}, return_when=asyncio.FIRST_COMPLETED)
     if process.is_dead:
@@ -134,12 +132,12 @@ async def _questions_of(
     except GraphInterruptedError as stop:
         return graph_questions(stop)
     except (GraphError, asyncio.CancelledError):
-        pass  # the thread says how far it came
+        pass  # its state is in the thread
     return []
 
 
 def graph_questions(stop: GraphInterruptedError) -> list[SimulatedQuestion]:
-    """The questions that an interrupted graph waits for."""
+    """The open questions of an interrupted graph."""
     return [
         SimulatedQuestion(one.id, f"answer to {one.node} {one.name}", one, one.expires_at)
         for one in stop.interrupts
@@ -147,7 +145,7 @@ def graph_questions(stop: GraphInterruptedError) -> list[SimulatedQuestion]:
 
 
 class _ProcessCheckpointer:
-    """The checkpointer of one process: an append takes time, and the process may die before or after it."""
+    """The checkpointer of one process. The process may crash before or after each append."""
 
     def __init__(self, run: SimulatedRun, process: Process, inner: Checkpointer) -> None:
         self._run = run
@@ -167,5 +165,5 @@ class _ProcessCheckpointer:
     async def _unless_dead(self, done: Coroutine[Any, Any, None]) -> None:
         if self._process.is_dead:
             done.close()
-            await self._run.loop.create_future()  # nothing of it runs any more
+            await self._run.loop.create_future()  # it never continues
         await done

@@ -1,4 +1,4 @@
-"""A deterministic event loop: virtual time, no input or output, an order of tasks drawn from a seed."""
+"""A deterministic event loop: virtual time, no I/O, and an order of tasks that depends on a seed."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from wesichain.errors import ConfigError
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-EPOCH = 1_700_000_000.0  # the wall clock of every simulation when it begins
+EPOCH = 1_700_000_000.0  # the wall clock at the start of a simulation
 _MOST_TURNS = 200_000  # of the loop, in one simulated run
-_MOST_CLOSES = 10  # of one coroutine
+_MOST_CLOSES = 10  # attempts to close a coroutine
 _TASK = asyncio.Task
-# The pauses of a watch: after so many calls each is longer than the one before by a factor, up to a limit.
+# The pauses of a watch: after this many calls, each grows by a factor, up to a limit.
 _STEADY, _SLOWER, _LONGEST_PAUSE = 8, 2.0, 3_600.0
 
 
 class Owner(Protocol):
-    """What a callback belongs to: a process, or one call of a tool in it."""
+    """The owner of a callback: a process, or one tool call in it."""
 
-    process: Any  # that it is, or is a part of
+    process: Any  # itself, or the process of the call
 
     @property
     def is_frozen(self) -> bool:
-        """Whether nothing that belongs to it runs any more."""
+        """Whether its callbacks no longer run."""
         ...
 
 
@@ -44,17 +44,17 @@ OWNER: ContextVar[Owner | None] = ContextVar("wesichain_simulated_owner", defaul
 
 
 def draw(*key: object) -> float:
-    """A number from 0 up to 1 that depends on the key alone, in every process and on every machine."""
+    """A random number from 0 to 1 that depends only on the key, on any machine."""
     text = "|".join(map(str, key))
     return int.from_bytes(blake2b(text.encode(), digest_size=7).digest()) / (1 << 56)
 
 
 class StuckError(Exception):
-    """Everything waits, and nothing is left that could happen."""
+    """Every task waits, and no timer is left (a deadlock), or the run does not end."""
 
 
 class _Handle(asyncio.TimerHandle):
-    """A callback, and what it belongs to."""
+    """A callback with its owner."""
 
     __slots__ = ("call", "order", "owner")
 
@@ -82,7 +82,7 @@ class _Handle(asyncio.TimerHandle):
 
 
 class _Numbered:
-    """What has a place in a set that does not depend on its address in memory."""
+    """An object whose hash does not depend on its address, so that sets have a stable order."""
 
     number = 0
 
@@ -98,15 +98,15 @@ class _Future(_Numbered, asyncio.Future[T]): ...
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    """Runs tasks in one thread. Time passes only when nothing can run, and then up to the next timer.
+    """Runs tasks in one thread. If no task is ready, the time jumps to the next timer.
 
-    Tasks that are ready at the same moment take their steps in an order that the seed decides; callbacks keep
-    the order in which they were scheduled. Threads that were started for a task are waited for at once.
+    The seed decides the order of tasks that are ready at the same time; other callbacks run in the order in
+    which they were scheduled. The loop waits for each thread that a task starts.
     """
 
     def __init__(self, seed: object, *, thread_seconds: float = 60.0) -> None:
         self._seed = seed
-        self._thread_seconds = thread_seconds  # of real time, which a thread may take
+        self._thread_seconds = thread_seconds  # the timeout of a thread, in real time
         self._now = 0.0
         self._ready: list[_Handle] = []
         self._timers: list[_Handle] = []
@@ -117,19 +117,17 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.turns = 0
         self._is_closed = False
         self.clock = VirtualClock(self)
-        self.on_blocking_call: Callable[[str], object] = (
-            str  # called before and after what would run in a thread
-        )
+        self.on_blocking_call: Callable[[str], object] = str  # called before and after executor functions
 
     @property
     def process(self) -> object:
-        """The simulated process whose code runs now; the loop itself where there is none."""
+        """The simulated process whose code is running, else the loop itself."""
         owner = OWNER.get()
         return self if owner is None else owner.process
 
     def watch(self, look: Callable[[], float], *, on_failure: Callable[[], object]) -> VirtualWatch:
-        """Repeat a function while time passes; other programs have a thread for that."""
-        del on_failure  # nothing fails here but the simulation
+        """Call a function repeatedly, in place of a thread."""
+        del on_failure  # errors end the simulation
         return VirtualWatch(self, look)
 
     def next_number(self) -> int:
@@ -139,7 +137,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     # --- running -------------------------------------------------------------------------------------
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end. Raises `StuckError` if it waits for what cannot happen."""
+        """Run a coroutine until it ends. Raises `StuckError` if it waits forever."""
         hooks = sys.get_asyncgen_hooks()
         task = self.create_task(main)
         asyncio._set_running_loop(self)
@@ -153,18 +151,18 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return task.result()
 
     def settle(self, seconds: float) -> None:
-        """Let what is still under way act, until nothing is left or so many seconds have passed."""
+        """Run the remaining tasks until none is left, or for this many seconds."""
         until = self._now + seconds
 
         async def wait() -> None:
-            while self._ready or (self._timers and self._timers[0].when() < until):  # noqa: ASYNC110  # time is ours
+            while self._ready or (self._timers and self._timers[0].when() < until):  # noqa: ASYNC110  # virtual time
                 await asyncio.sleep(0 if self._ready else max(0.0, self._timers[0].when() - self._now))
 
-        with suppress(StuckError):  # something turns for ever; the run itself has ended
+        with suppress(StuckError):  # a task never ends, but the run has ended
             self.run(wait())
 
     def _turn(self) -> None:
-        """Run what is ready now; if nothing is, let time pass up to the next timer."""
+        """Run the callbacks that are ready; if there are none, jump to the next timer."""
         self.turns += 1
         if self.turns > _MOST_TURNS:
             raise StuckError(f"no end after {_MOST_TURNS} turns of the event loop")
@@ -173,7 +171,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             while self._timers and _is_over(self._timers[0]):
                 heapq.heappop(self._timers)
             if not self._timers:
-                raise StuckError("everything waits, and nothing is left that could happen")
+                raise StuckError("deadlock: every task waits, and no timer is left")
             self._now = max(self._now, self._timers[0].when())
         while self._timers and self._timers[0].when() <= self._now:
             self._ready.append(heapq.heappop(self._timers))
@@ -185,7 +183,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                     self._wait_for_threads()
 
     def _in_order(self, ready: list[_Handle]) -> list[_Handle]:
-        """The same callbacks; the steps of tasks among them in the order of the seed."""
+        """Reorder the task steps among the callbacks, as the seed decides."""
         places = [place for place, handle in enumerate(ready) if handle.is_step()]
         if len(places) < 2:
             return ready
@@ -202,11 +200,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             context.run(callback, *args)
         except (SystemExit, KeyboardInterrupt):
             raise
-        except BaseException as error:  # noqa: BLE001  # as other loops do: one callback does not end the loop
+        except BaseException as error:  # noqa: BLE001  # an error in a callback does not end the loop
             self.call_exception_handler({"exception": error})
 
     def wait_for_thread(self, future: asyncio.Future[Any]) -> None:
-        """Run nothing else until the thread that works on the future has delivered."""
+        """Run nothing else until a thread has set the result of the future."""
         self._threads.append(future)
 
     def _wait_for_threads(self) -> None:
@@ -224,13 +222,13 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     @override
     def close(self) -> None:
-        """Drop what still waits. Coroutines that were left behind are closed here."""
+        """Drop the waiting callbacks, and close unfinished coroutines."""
         self._is_closed = True
         self._ready, self._timers = [], []
         before = asyncio._get_running_loop()
         asyncio._set_running_loop(self)
         try:
-            for task in self._tasks:  # closing one may start others
+            for task in self._tasks:  # grows if closing one starts others
                 if not task.done():
                     task._log_destroy_pending = False  # type: ignore[attr-defined]  # nobody waits for it
                     _close(task.get_coro())
@@ -289,7 +287,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Called by a timer that is cancelled; it is dropped when its time has come."""
+        """Called by a cancelled timer; it is dropped when it is due."""
 
     @override
     def create_future(self) -> asyncio.Future[Any]:
@@ -315,7 +313,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     @override
     async def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> T:  # type: ignore[override]  # a coroutine is awaited like the future
-        """Call the function here and now: with one thread, its effects have a place in the order."""
+        """Call the function in this thread, so that its effects have a deterministic order."""
         del executor
         self.on_blocking_call("before")
         await asyncio.sleep(0)
@@ -342,7 +340,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     @override
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Errors that nobody awaits do not end a loop, and a simulation does not print them."""
+        """Ignore errors that nothing awaits."""
 
     def _no_network(self, *_: object, **__: object) -> NoReturn:
         raise ConfigError(
@@ -356,23 +354,23 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
 
 def virtual_loop(seed: object, **options: Any) -> VirtualLoop:
-    """A loop for a simulation. It has no input and output, which checkers take for abstract."""
+    """Make a loop. Type checkers take the class for abstract, since it has no I/O."""
     loop: Any = VirtualLoop
     return loop(seed, **options)  # type: ignore[no-any-return]  # an instance of it
 
 
 class _ThrownAwayError(KeyboardInterrupt):
-    """Ends code whose process is dead; `GeneratorExit` would leave code that waits in its `finally`.
+    """Ends the code of a dead process. Code may catch it and wait in a `finally`, unlike `GeneratorExit`.
 
-    Nobody takes it for an error of a tool, which is logged and shown to the model.
+    As a `KeyboardInterrupt` it is not taken for an error of a tool.
     """
 
 
 def _close(code: Any) -> None:
-    """End a coroutine, also one that waits for something while it is ended: that is ended in turn."""
+    """Close a coroutine, and what it awaits while it is closed."""
     if inspect.iscoroutine(code) and inspect.getcoroutinestate(code) == inspect.CORO_CREATED:
         for value in [*inspect.getcoroutinelocals(code).values()]:
-            if inspect.iscoroutine(value):  # nobody will await it
+            if inspect.iscoroutine(value):  # it will never be awaited
                 value.close()
     with suppress(BaseException):
         for _ in range(_MOST_CLOSES):
@@ -385,16 +383,16 @@ def _is_over(handle: _Handle) -> bool:
 
 
 class VirtualWatch:
-    """Calls `look` again and again. It returns the seconds until the next call; `wake` ends that pause.
+    """Calls `look` repeatedly, which returns the seconds until the next call; `wake` ends that pause.
 
-    As long as nobody wakes it, the pauses grow: days in which nothing happens cost few calls.
+    The pauses grow until the next `wake`, so that long waits take few calls.
     """
 
     def __init__(self, loop: VirtualLoop, look: Callable[[], float]) -> None:
         self._loop = loop
         self._look = look
-        self._context = copy_context()  # of the process that it belongs to, whoever wakes it
-        self._calls = 0  # since it was woken
+        self._context = copy_context()  # of its process, also if another wakes it
+        self._calls = 0  # since the last wake
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -420,7 +418,7 @@ class VirtualWatch:
 
 
 class VirtualClock(Clock):
-    """The clock of a simulated run: its time is that of the loop."""
+    """The clock of a simulated run, with the time of the loop."""
 
     __slots__ = ("_loop",)
 

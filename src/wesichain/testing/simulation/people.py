@@ -1,4 +1,4 @@
-"""People: when their answers arrive, how often, and whether they come at all."""
+"""People: whether, when and how often they answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WEEK = 7 * 86_400.0
 
 
 class SimulatedQuestion(NamedTuple):
-    """A question that waits: its key, the name of its place, and what the scenario's people are given."""
+    """An open question: its key, the name of its boundary, and the argument for the scenario's people."""
 
     key: str
     place: str
@@ -26,7 +26,7 @@ class SimulatedQuestion(NamedTuple):
 
 
 class Answers(Value):
-    """What people have answered, by the keys of the questions. `is_repeated`: they answer a second time."""
+    """The answers by the keys of the questions. `is_repeated`: they are given a second time."""
 
     given: Mapping[str, Any]
     is_repeated: bool
@@ -35,7 +35,7 @@ class Answers(Value):
 async def answers_to(
     questions: Sequence[SimulatedQuestion], people: Person | None, plan: FaultPlan, loop: VirtualLoop
 ) -> Answers | None:
-    """Wait for an answer to each question; None where one never comes."""
+    """Wait for an answer to each question; None if one never arrives."""
     arriving: list[tuple[float, SimulatedQuestion]] = []
     is_repeated = False
     for question in questions:

@@ -1,4 +1,4 @@
-"""Scenarios: what is simulated; traces: what became of one simulated run."""
+"""Scenarios, which are simulated, and traces, the results of simulated runs."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Person: TypeAlias = Callable[[PendingCall], Decision | None] | Callable[[GraphIn
 
 
 class Effect(Value):
-    """One time that a tool's own code was run. `ended` is "returned", "raised" or "cut" (it never ended).
+    """One execution of a tool's code. `ended` is "returned", "raised" or "cut" (it did not end).
 
-    `key` is the idempotency key of the call: a call that is run again, or delivered twice, has the same.
-    `process` counts from 1: a process that died is followed by the next.
+    `key` is the idempotency key of the call, which stays the same if the call is run again or delivered
+    twice. `process` is the number of the process, from 1; each crash starts another.
     """
 
     tool: str
@@ -43,7 +43,7 @@ class Effect(Value):
 
 
 class ToolEffects(Mapping[str, tuple[Effect, ...]]):
-    """The effects of a run by the name of their tool; a tool that was never run has none."""
+    """The effects of a run by the name of the tool; () for a tool that was never run."""
 
     def __init__(self, effects: Sequence[Effect]) -> None:
         self._by_tool: dict[str, tuple[Effect, ...]] = {}
@@ -72,13 +72,14 @@ class ToolEffects(Mapping[str, tuple[Effect, ...]]):
 
 
 class Trace(Value):
-    """One simulated run: what an invariant looks at.
+    """The result of one simulated run, which invariants check.
 
-    `events` are those of all processes, in order; `effects` the executions of each tool; `spent` and
-    `outcome` those of the last process (`outcome` is None where the run raised `error` instead). The outcome
-    of a graph is the `Snapshot` of its thread, and `spent` is that of agents only. `world` is the value that
-    the scenario's world function returned for this seed; `faults` are those that happened, `possible` all
-    that could have: each kind of fault at each boundary that the run came to. `turns`: of its event loop.
+    `events` are the events of all processes, in order, and `effects` the executions of each tool. `spent` and
+    `outcome` are those of the last process (`outcome` is None if the run raised `error`). The outcome of a
+    graph is the `Snapshot` of its thread, and its `spent` counts agents only. `world` is the value of the
+    scenario's world function for this seed. `faults` are the faults that happened, and `possible` all that
+    could have: each kind of fault at each boundary that the run reached. `turns` counts the turns of its
+    event loop.
     """
 
     __aside__: ClassVar[tuple[str, ...]] = ("possible", "turns")
@@ -98,7 +99,7 @@ class Trace(Value):
 
     @property
     def recording(self) -> Recording:
-        """The run as a recording, which `Recorder` writes and the viewer opens."""
+        """The run as a recording, for `Recorder` and the viewer."""
         return Recording(self.run_id, self.events)
 
 
@@ -106,16 +107,16 @@ Invariant: TypeAlias = Callable[[Trace], object]
 
 
 class Scenario(Value):
-    """A task for an agent or a graph, the people and the world around it, and what must always hold.
+    """A task for an agent or a graph, with its people, its world and its invariants.
 
-    `agent`: an agent or a graph, or a function that makes one. The function is called for every process, so
-    that what is kept in memory dies with a process; if it has a parameter, it is given the world. `world`: a
-    function, called once for each seed; its value is the `deps` of the run (the `context` of a graph) and
-    `trace.world`, and outlives a crash. `people`: a function of a pending call, called when an answer
-    arrives; it returns the decision, or None if nobody answers. Without it nobody does. A graph's people are
-    given the `GraphInterrupt`, and return the answer; its checkpointer belongs to the world.
-    `invariants`: functions of the `Trace` that raise. `faults`: in place of those that `simulate` is given.
-    `conversation`: a function of the world that returns the conversation which the run belongs to.
+    `agent` is an agent or a graph, or a function that makes one. The function is called for each process, so
+    that a crash loses the state in memory; its optional parameter is the world. `world` is a function that is
+    called once per seed; its value is the `deps` of the run (the `context` of a graph) and `trace.world`, and
+    survives crashes. `people` is a function of a pending call, called when an answer arrives; it returns the
+    decision, or None if nobody answers (the default). For a graph it takes the `GraphInterrupt` and returns
+    the answer; the graph's checkpointer belongs to the world. `invariants` are functions of the `Trace` that
+    raise an error if they do not hold. `faults` are the default faults of `simulate`. `conversation` is a
+    function of the world that returns the conversation of the run.
     """
 
     agent: Program | Callable[[], Program] | Callable[[Any], Program]
@@ -140,7 +141,7 @@ class Scenario(Value):
         check_invariants(self.invariants)
 
     def new_program(self, world: Any) -> Program:
-        """The agent or graph for another process."""
+        """Make the agent or graph for a process."""
         given: Any = self.agent
         made: Any = given
         if not _is_program(given):
@@ -150,7 +151,7 @@ class Scenario(Value):
                 f"the scenario's agent function returned {made!r}; it has to return an Agent, a Graph, a "
                 f"DurableAgent or a DurableGraph"
             )
-        return made  # type: ignore[no-any-return]  # as was looked at
+        return made  # type: ignore[no-any-return]  # checked above
 
 
 def check_invariants(given: Sequence[object]) -> None:
@@ -168,7 +169,7 @@ def is_durable_graph(program: object) -> TypeGuard[DurableGraph[Any]]:
 
 
 def _is_of_durable(name: str, program: object) -> bool:
-    # Loading the room takes a second, and who has one of its objects has loaded it.
+    # The import takes a second, and whoever has such an object has done it.
     durable: Any = sys.modules.get("wesichain.durable")
     return durable is not None and isinstance(program, getattr(durable, name))
 

@@ -1,4 +1,4 @@
-"""Simulate: run a scenario with many seeds, check its invariants, and shrink what breaks them."""
+"""Simulate: run a scenario with many seeds, check its invariants, and shrink the faults that break them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,12 @@ from .simulated_run import SimulatedRun
 from .violations import Report, Violation, name_of
 
 _DEFAULT_SEEDS = range(200)
-_SETTLED = 86_400.0  # seconds after the end of a run in which what it left behind may still act
+_SETTLED = 86_400.0  # seconds after the end of a run in which its remaining tasks may run
 _MOST_SHRUNK = 8  # seeds that are shrunk for one invariant, to find one with fewer faults
-_MOST_TRIES = 120  # runs that shrinking one violation may take
-_FEW = 3  # faults: with more, others than those that happened are tried, in so many runs altogether
-_MOST_ELSEWHERE = 1_000
-_MOST_TURNS = (
-    2_000_000  # of event loops in all shrinking of a simulation: a run that never ends takes a tenth
-)
+_MOST_TRIES = 120  # runs for shrinking one violation
+_FEW = 3  # if more faults are left, faults that did not happen are tried instead
+_MOST_ELSEWHERE = 1_000  # runs for that
+_MOST_TURNS = 2_000_000  # of event loops in all shrinking; a run that never ends takes a tenth
 
 
 async def simulate(
@@ -41,10 +39,10 @@ async def simulate(
 ) -> Report:
     """Run the scenario once for each seed, in virtual time, with faults drawn from the seed.
 
-    Every run is checked by the invariants of the scenario and those given here, and has to end without an
-    error of the program. The first seed that breaks an invariant is repeated with ever fewer faults, and
-    reported as one `Violation`. The same seed gives the same run, in every process. No network is reached:
-    the agent's model has to be a function of the request, such as `FunctionLlm`.
+    Each run is checked with the invariants of the scenario and those given here, and has to end without an
+    unexpected error. A seed that breaks an invariant is repeated with fewer faults, and reported as one
+    `Violation` per invariant. A seed always gives the same run. There is no network: the agent's model has to
+    be a function of the request, such as `FunctionLlm`.
     """
     return await asyncio.to_thread(simulate_sync, scenario, seeds=seeds, faults=faults, invariants=invariants)
 
@@ -83,9 +81,9 @@ def simulate_sync(
         for name, error in broken:
             known = found.get(name)
             if known is None or (known.count < _MOST_SHRUNK and len(known.faults) > 1):
-                shrinking = _Shrinking(scenario, functions, trace, name, turns_left)
-                shrunk = _violation(scenario, functions, name, *shrinking.fewest(error))
-                turns_left = shrinking.turns_left
+                shrinker = _Shrinker(scenario, functions, trace, name, turns_left)
+                shrunk = _violation(scenario, functions, name, *shrinker.fewest(error))
+                turns_left = shrinker.turns_left
                 fewer = known is None or len(shrunk.faults) < len(known.faults)
                 found[name] = shrunk if known is None or fewer else known
             found[name] = replace(found[name], count=1 if known is None else known.count + 1)
@@ -93,7 +91,7 @@ def simulate_sync(
 
 
 def _broken(trace: Trace, functions: Sequence[Invariant]) -> list[tuple[str, BaseException]]:
-    """The invariants that do not hold, by name, each with what it raised."""
+    """The names and errors of the invariants that do not hold."""
     broken: list[tuple[str, BaseException]] = []
     if trace.error is not None:
         broken.append(("the run ends without an error", trace.error))
@@ -106,15 +104,15 @@ def _broken(trace: Trace, functions: Sequence[Invariant]) -> list[tuple[str, Bas
 
 
 def _check_repeats(scenario: Scenario, trace: Trace, faults: Faults) -> None:
-    """See that a seed gives the same events twice: otherwise nothing that is found could be repeated."""
+    """Check that a seed gives the same events twice, so that violations can be reproduced."""
     with simulated(scenario, trace.seed, faults) as again:
         pass
     for number, (first, second) in enumerate(zip(trace.events, again.events, strict=False), start=1):
         if to_json(first) != to_json(second):
             raise ConfigError(
-                f"seed {trace.seed} gave another run the second time: event {number} ({first.kind}) differs; "
-                f"let models and tools take time, chance and ids from the world or the context, and keep "
-                f"nothing between runs outside the world\n"
+                f"seed {trace.seed} cannot be repeated: event {number} ({first.kind}) differs next time; "
+                f"take time, random numbers and ids from the world or the context, and keep nothing "
+                f"between runs outside the world\n"
                 f"{to_json(first):.400}\n{to_json(second):.400}"
             )
     if len(trace.events) != len(again.events):
@@ -126,10 +124,10 @@ def _check_repeats(scenario: Scenario, trace: Trace, faults: Faults) -> None:
 
 @contextmanager
 def simulated(scenario: Scenario, seed: int, faults: Faults) -> Generator[Trace]:
-    """One run of the scenario; it never raises for what the run does.
+    """Run the scenario once. Errors of the run do not raise; they are in the trace.
 
-    Inside, the world is as the run left it: the code of processes that died is closed afterwards, and what
-    stands in its `finally` blocks is run then.
+    The code of dead processes is closed after the `with` block. Its `finally` blocks only run then, so that
+    they do not change the world before.
     """
     run = SimulatedRun(scenario, seed, faults)
     try:
@@ -137,7 +135,7 @@ def simulated(scenario: Scenario, seed: int, faults: Faults) -> Generator[Trace]
             try:
                 run.loop.run(_run_to_end(run))
                 run.loop.settle(_SETTLED)
-            except Exception as error:  # noqa: BLE001  # a run that never ends, or that raises, is a finding
+            except Exception as error:  # noqa: BLE001  # reported as a violation
                 run.error = run.error or error
         yield run.trace()
     finally:
@@ -158,10 +156,10 @@ async def _run_to_end(run: SimulatedRun) -> None:
 
 # --- shrinking -------------------------------------------------------------------------------------------
 
-_Shown: TypeAlias = tuple[Trace, BaseException]
+_Failing: TypeAlias = tuple[Trace, BaseException]
 
 
-class _Shrinking(Mutable):
+class _Shrinker(Mutable):
     """Looks for the fewest faults that still break an invariant with this seed."""
 
     scenario: Scenario
@@ -171,51 +169,52 @@ class _Shrinking(Mutable):
     turns_left: int
     tries: int = 0
 
-    def fewest(self, error: BaseException) -> _Shown:
+    def fewest(self, error: BaseException) -> _Failing:
         happened = self.trace.faults
         for size in range(min(3, len(happened) + 1)):  # none, one alone, two
-            shown = self._first(combinations(happened, size), _MOST_TRIES)
-            if shown is not None:
-                return shown
-        shown = self._thinned() or (self.trace, error)
-        if len(shown[0].faults) <= _FEW:
-            return shown
-        return self._one_elsewhere(shown[0].faults) or shown
+            failing = self._first(combinations(happened, size), _MOST_TRIES)
+            if failing is not None:
+                return failing
+        failing = self._without_unneeded() or (self.trace, error)
+        if len(failing[0].faults) <= _FEW:
+            return failing
+        return self._with_another(failing[0].faults) or failing
 
-    def _thinned(self) -> _Shown | None:
-        """The faults that happened, less those without which it still breaks, taken out one by one."""
-        best: _Shown | None = None
+    def _without_unneeded(self) -> _Failing | None:
+        """Remove faults one by one while the invariant is still broken."""
+        best: _Failing | None = None
         left = [*self.trace.faults]
         for fault in reversed(self.trace.faults):
             fewer = [one for one in left if one != fault]
-            shown = self._first([fewer], 2 * _MOST_TRIES)
-            if shown is not None:
-                best, left = shown, [one for one in shown[0].faults if one in fewer]
+            failing = self._first([fewer], 2 * _MOST_TRIES)
+            if failing is not None:
+                best, left = failing, [one for one in failing[0].faults if one in fewer]
         return best
 
-    def _one_elsewhere(self, needed: Sequence[Fault]) -> _Shown | None:
-        """One fault that this seed did not draw: at any boundary of a run without faults, or with one of
-        those that seem to be needed. Each of many may be needed where one at another place does as well.
+    def _with_another(self, needed: Sequence[Fault]) -> _Failing | None:
+        """Try each possible fault alone, and together with one of the needed faults.
+
+        One fault at another place may replace many.
         """
         for given in ((), *((one,) for one in needed)):
             with simulated(self.scenario, self.trace.seed, Faults(only=given)) as other:
                 possible = other.possible
-            shown = self._first(((*given, one) for one in possible), _MOST_ELSEWHERE)
-            if shown is not None:
-                return shown
+            failing = self._first(((*given, one) for one in possible), _MOST_ELSEWHERE)
+            if failing is not None:
+                return failing
         return None
 
-    def _first(self, choices: Iterable[Sequence[Fault]], most: int) -> _Shown | None:
-        """The first choice of faults that breaks the invariant, in `most` tries of the whole shrinking."""
+    def _first(self, choices: Iterable[Sequence[Fault]], most: int) -> _Failing | None:
+        """The first choice of faults that breaks the invariant, in `most` tries of all shrinking."""
         for chosen in choices:
             if self.tries >= most or self.turns_left <= 0:
                 return None
             self.tries += 1
             with simulated(self.scenario, self.trace.seed, Faults(only=tuple(chosen))) as again:
                 self.turns_left -= again.turns
-                for what, why in _broken(again, self.functions):
-                    if what == self.name:
-                        return again, why
+                for name, error in _broken(again, self.functions):
+                    if name == self.name:
+                        return again, error
         return None
 
 

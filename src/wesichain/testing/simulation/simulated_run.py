@@ -1,4 +1,4 @@
-"""A simulated run while it is under way: what runs of agents and of graphs have in common."""
+"""The state of a simulated run, for agents and graphs."""
 
 from __future__ import annotations
 
@@ -55,36 +55,36 @@ class SimulatedRun:
         )
 
     def close(self) -> None:
-        """End the code of processes that died, and let go of what they had open."""
+        """Close the code and the resources of dead processes."""
         for close in self.on_close:
-            with suppress(Exception):  # it is over, and so is what it used
+            with suppress(Exception):  # the simulation has ended
                 self.loop.run(close())
         self.boundary.close()
         self.loop.close()
 
     def new_id(self) -> str:
-        """Another id, which follows from the seed."""
+        """Make an id that depends on the seed."""
         self._ids += 1
         return f"{self.id}-{self._ids}"
 
     def new_process(self) -> tuple[Process, Any]:
-        """Another process, and the agent or graph that it runs."""
+        """Make a process, and its agent or graph."""
         self._processes += 1
         return Process(self._processes), self.scenario.new_program(self.world)
 
     async def restart(self) -> tuple[Process, Any]:
-        """The process that takes over after one has died, a while later."""
+        """Wait a while after a crash, and make the next process."""
         await asyncio.sleep(self.plan.number("restart", self._processes, low=1.0, high=60.0))
         return self.new_process()
 
     def task_of(self, process: Process, code: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run code that belongs to a process."""
+        """Run code in a process."""
         context = contextvars.copy_context()
         context.run(OWNER.set, process)
         return self.loop.create_task(code, context=context)
 
     def answer_again(self, process: Process, resume: Coroutine[Any, Any, Any]) -> None:
-        """Give the same answer a second time, a little later: the runtime has to refuse it."""
+        """Give the same answer again a little later; the runtime has to refuse it."""
 
         async def again() -> None:
             try:

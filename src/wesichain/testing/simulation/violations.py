@@ -1,4 +1,4 @@
-"""Reports: what a simulation found, and how to keep it as a test."""
+"""Reports: the violations that a simulation found, and tests that reproduce them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _FAULT = "simulated fault"  # the name of a fault on the timeline of a recording
 
 
 class Violation(Value):
-    """An invariant that did not hold, with a seed that shows it and the fewest faults that still do.
+    """An invariant that did not hold, with a seed and the fewest faults that reproduce it.
 
-    `invariant` is the name of the function, `error` what it raised; `count` says how many of the seeds broke
-    it. `recording` is the run with these faults alone.
+    `invariant` is the name of the function, `error` the exception that it raised, and `count` the number of
+    seeds that broke it. `recording` is the run with only these faults.
     """
 
     __aside__: ClassVar[tuple[str, ...]] = ("scenario", "functions")
@@ -43,7 +43,7 @@ class Violation(Value):
 
     @property
     def message(self) -> str:
-        """The error in one line; that of a bare assertion is its source."""
+        """The error in one line; for an assertion without a message, its source line."""
         text = str(self.error).strip().partition("\n")[0]
         frames = traceback.extract_tb(self.error.__traceback__)
         if not text and frames:
@@ -57,7 +57,7 @@ class Violation(Value):
         return "\n".join(lines)
 
     def to_plain(self) -> dict[str, JsonValue]:
-        """The violation as plain data, as `wesichain simulate --json` prints it."""
+        """Return the violation as plain data, as `wesichain simulate --json` prints it."""
         return {
             "seed": self.seed,
             "invariant": self.invariant,
@@ -67,9 +67,9 @@ class Violation(Value):
         }
 
     def save(self, folder: str | PathLike[str]) -> Path:
-        """Write the recording into a folder of recordings, such as the viewer reads; returns its path.
+        """Write the recording into a folder, which the viewer can open; return its path.
 
-        Its timeline has the faults too, each as a failed node called "simulated fault".
+        The faults are on its timeline, each as a failed node with the name "simulated fault".
         """
         with Recorder(folder) as recorder:
             for seq, event in enumerate(self._with_faults(), start=1):
@@ -77,7 +77,7 @@ class Violation(Value):
         return find_run(folder, self.recording.run_id)
 
     def _with_faults(self) -> Iterator[Event]:
-        """The events of the run, with the faults between them."""
+        """Yield the events of the run with the faults between them."""
         events = self.recording.events
         for place, event in enumerate(events):
             if place:
@@ -92,10 +92,10 @@ class Violation(Value):
                 yield NodeFailed(last.run_id, last.step_id, last.seq, last.at, **about)
 
     def test(self) -> str:
-        """The source of a pytest that fails as long as the violation is there.
+        """Return the source of a pytest test that fails as long as the violation can be reproduced.
 
-        The scenario has to be a variable of a module that can be imported, and so have the invariants that
-        were passed to `simulate`: otherwise this is a `ConfigError`.
+        The scenario, and the invariants that were passed to `simulate`, have to be top-level names of a
+        module; otherwise this raises a `ConfigError`.
         """
         module, name = _place_of(self.scenario)
         own = [] if self.scenario is None else [*self.scenario.invariants]
@@ -137,7 +137,7 @@ def _place_of(scenario: Scenario | None) -> tuple[str, str]:
             if value is scenario and scenario is not None:
                 return _importable(module_name, name), name
     raise ConfigError(
-        "the scenario is no variable of a module: write 'scenario = Scenario(...)' at the top level of a file"
+        "the scenario is not in a module: write 'scenario = Scenario(...)' at the top level of a file"
     )
 
 
@@ -162,7 +162,7 @@ def _importable(module: str, name: str) -> str:
 
 
 class Report(Value):
-    """The result of a simulation: how many runs were made, one for each seed, and what did not hold."""
+    """The result of a simulation: the number of runs (one per seed), and the violations."""
 
     __aside__: ClassVar[tuple[str, ...]] = ("faults",)
 
@@ -182,12 +182,12 @@ class Report(Value):
         return "\n".join([head, *map(str, self.violations)])
 
     def to_plain(self) -> dict[str, JsonValue]:
-        """The report as plain data, as `wesichain simulate --json` prints it."""
+        """Return the report as plain data, as `wesichain simulate --json` prints it."""
         return {"runs": self.runs, "violations": [one.to_plain() for one in self.violations]}
 
 
 def name_of(invariant: Invariant) -> str:
-    """The name of an invariant, as reports show it."""
+    """The name of an invariant in reports."""
     function: Any = invariant
     name: Any = getattr(function, "__name__", None)
     return str(name or type(function).__name__)

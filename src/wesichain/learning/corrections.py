@@ -1,6 +1,6 @@
-"""Mending: what a call teaches that was refused and that the same run then made in another way.
+"""Corrections: rules learned from a refused call that the same run then corrected.
 
-The lesson is made of names of tools and parameters alone. What only the values tell is for a model to word.
+A rule contains only names of tools and parameters. Rules about values are worded by a model.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from .entities.bullets import ToolCallingStrategy
 from .entities.steps import ToolInvocation
 
 
-def mends(
+def rules_from_corrections(
     calls: Sequence[ToolInvocation], known: Mapping[str, Collection[str]]
 ) -> Iterator[ToolCallingStrategy]:
-    """Yield the rules of a run's refused calls, each from the next accepted call of its tool.
+    """Compare each refused call of a run with the next accepted call of its tool, and yield the rules.
 
-    `known` are the tools that there are, with their parameters. An argument of another name is no part of a
-    rule: the name may be anybody's words.
+    `known` has the parameters of each tool. Arguments with other names are left out of the rules, since such
+    a name could be anybody's text.
     """
     for place, call in enumerate(calls):
         later = calls[place + 1 :]
-        taken = next(
+        accepted = next(
             (at for at, one in enumerate(later) if one.success and one.tool_name == call.tool_name), None
         )
-        if call.success or call.tool_name not in known or taken is None:
+        if call.success or call.tool_name not in known or accepted is None:
             continue
-        before, after = _arguments(call), _arguments(later[taken])
-        between = [one.tool_name for one in later[:taken] if one.success and one.tool_name in known]
+        before, after = _arguments(call), _arguments(later[accepted])
+        between = [one.tool_name for one in later[:accepted] if one.success and one.tool_name in known]
         if before == after and between:
             first, tool = between[-1], call.tool_name
             rule = f"Call {first} before {tool}."
             yield ToolCallingStrategy(content=rule, tool_sequence=(first, tool), lesson="order")
         else:
-            yield from _changed(call.tool_name, known[call.tool_name], before, after)
+            yield from _rules_of_change(call.tool_name, known[call.tool_name], before, after)
 
 
-def _changed(
+def _rules_of_change(
     tool: str, parameters: Collection[str], before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> Iterator[ToolCallingStrategy]:
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]

@@ -1,8 +1,8 @@
-"""Improving: an agent's instructions and tool descriptions are rewritten over cases, and tested on others.
+"""Improvement: rewrites an agent's instructions and tool descriptions, and tests them on held-out cases.
 
-Half of the cases are held out: the rewriter never sees them, and a paired comparison on them is the gate. On
-the other half, failed runs are shown to a model, which rewrites the texts; a rewriting is kept where more of
-the same cases pass. The agent itself is not changed: the caller decides what to do with the texts.
+Half of the cases are held out: the rewriter never sees them, and a paired comparison on them decides whether
+the new texts are better. On the other half, a model reads failed runs and rewrites the texts; a rewrite is
+kept if more of these cases pass. The agent is not changed: the caller decides whether to use the texts.
 """
 
 from __future__ import annotations
@@ -42,31 +42,31 @@ from wesichain.errors import CodecError, ConfigError, LlmError
 from wesichain.policy import Budget
 
 from .cases import Case
-from .comparing import compare
-from .evaluating import evaluate
+from .comparison import compare
+from .evaluation import evaluate
 from .results import Report, Result
-from .scoring import Check, Judge
+from .scores import Check, Judge
 
-RUNS = 200  # that improving may make where no budget is given
-_FEWEST = 4  # cases: two to learn from, two to test on
-_BATCH = 12  # cases that a rewriting is tried on
+RUNS = 200  # the default limit
+_FEWEST = 4  # cases: two for learning, two held out
+_BATCH = 12  # cases that a rewrite is tried on
 _FAILURES = 6  # runs that the rewriter reads
 _CALLS = 12  # lines about the calls of a run
 _LONG = 500  # characters of a task, an answer or a reason
 
 
 class AgentTexts(Value):
-    """The texts of an agent that can be rewritten; `instructions` is None where a function makes them."""
+    """The texts of an agent that can be rewritten; `instructions` is None if a function makes them."""
 
     instructions: str | None
     tools: Mapping[str, str] = field(default_factory=dict[str, str])  # descriptions, by name
 
 
 class Improvement(Value):
-    """Rewritten texts, and what they are worth on held-out cases.
+    """Rewritten texts, and their results on held-out cases.
 
-    `before` and `after` are shares of held-out cases passed, `lift` their difference, `low` and `high` its
-    95 % interval. `passed`: the texts are better beyond doubt. `diff` shows what changed.
+    `before` and `after` are shares of passed held-out cases, `lift` is their difference, and `low` and `high`
+    its 95 % interval. `passed` says whether the texts are significantly better. `diff` is a unified diff.
     """
 
     instructions: str | None
@@ -93,63 +93,63 @@ async def improve(
     deps: Any = None,
     on_step: Callable[[str], None] | None = None,
 ) -> Improvement:
-    """Rewrite an agent's instructions and tool descriptions over cases; nothing is changed in the agent.
+    """Rewrite an agent's instructions and tool descriptions so that more cases pass.
 
-    `llm` rewrites, by default the agent's own model. `budget` is the number of runs, or a `Budget` whose
-    `tokens` and `seconds` bound them together, 200 runs at most.
+    `llm` rewrites the texts; the default is the agent's model. `budget` is the number of runs, or a `Budget`
+    whose `tokens` and `seconds` limit all runs together (at most 200). The agent itself is not changed.
     """
     chosen = tuple(cases)
     if len(chosen) < _FEWEST:
         raise ConfigError(
             f"improve needs at least {_FEWEST} cases, half of which are held out; got {len(chosen)}"
         )
-    tried = _Trials(agent, checks=checks, judge=judge, at_once=at_once, deps=deps, budget=budget)
+    trials = _Trials(agent, checks=checks, judge=judge, at_once=at_once, deps=deps, budget=budget)
     learn, held = halves(chosen)
     own = texts_of_agent(agent)
-    best, kept = own, await tried.run(learn[:_BATCH], own)
+    best, kept = own, await trials.run(learn[:_BATCH], own)
     rewriter = _Rewriter(resolve_model(llm) if llm is not None else agent.llm)
     round_ = 0
-    while kept.failures and tried.left >= len(kept.results) + 2 * len(held):
+    while kept.failures and trials.left >= len(kept.results) + 2 * len(held):
         round_ += 1
-        failed = [tried.failure(one, learn) for one in kept.failures[:_FAILURES]]
-        candidate = await rewriter.rewritten(best, failed)
+        failed = [trials.failure(one, learn) for one in kept.failures[:_FAILURES]]
+        candidate = await rewriter.rewrite(best, failed)
         if candidate is None or candidate == best:
             break
-        report = await tried.run(learn[:_BATCH], candidate)
+        report = await trials.run(learn[:_BATCH], candidate)
         is_kept = report.share > kept.share
         if on_step is not None:
             verdict = "kept" if is_kept else "dropped"
             on_step(
-                f"rewriting {round_}: {kept.share:.0%} -> {report.share:.0%} of the learning cases, {verdict}"
+                f"rewrite {round_}: {kept.share:.0%} -> {report.share:.0%} of the learning cases, {verdict}"
             )
         if is_kept:
             best, kept = candidate, report
         else:
-            rewriter.dropped(candidate)
+            rewriter.drop(candidate)
     if best == own:
-        share = (await tried.run(held, own)).share
-        return Improvement(own.instructions, own.tools, share, share, 0.0, 0.0, 0.0, "", runs=tried.runs)
-    before, after = await tried.run(held, own), await tried.run(held, best)
+        share = (await trials.run(held, own)).share
+        return Improvement(own.instructions, own.tools, share, share, 0.0, 0.0, 0.0, "", runs=trials.runs)
+    before, after = await trials.run(held, own), await trials.run(held, best)
     found = compare(before.results, after.results)
     shares = (found.before, found.after, found.difference, found.low, found.high)
     diff = _diff(own, best)
-    return Improvement(best.instructions, best.tools, *shares, diff, found.is_better, tried.runs)
+    return Improvement(best.instructions, best.tools, *shares, diff, found.is_better, trials.runs)
 
 
 def halves(cases: Sequence[Case]) -> tuple[tuple[Case, ...], tuple[Case, ...]]:
-    """Return the cases to learn from and those held out; which is which follows from their ids alone."""
+    """Split the cases into those for learning and those held out, by a hash of their ids."""
     ordered = sorted(cases, key=lambda case: sha256(case.id.encode()).digest())
     return tuple(ordered[::2]), tuple(ordered[1::2])
 
 
 def texts_of_agent(agent: Agent[Any, Any]) -> AgentTexts:
-    """Return the texts of an agent as they are."""
+    """Return the current texts of an agent."""
     fixed = agent.fixed_instructions if agent.has_instructions else ""
     return AgentTexts(fixed, {tool.name: tool.spec.description for tool in agent.runtime.registry})
 
 
 class RewrittenLlm:
-    """A model that reads other instructions and tool descriptions than the agent has."""
+    """A model that receives other instructions and tool descriptions than those of the agent."""
 
     def __init__(self, llm: ToolCallingLlm, own: AgentTexts, texts: AgentTexts) -> None:
         self._llm = llm
@@ -181,7 +181,7 @@ class RewrittenLlm:
 
 
 class _Trials:
-    """Runs cases with texts, and counts what that spends."""
+    """Runs cases with given texts, and counts runs and tokens."""
 
     def __init__(self, agent: Agent[Any, Any], *, budget: Budget | int, **options: Any) -> None:
         self._agent = agent
@@ -195,7 +195,7 @@ class _Trials:
 
     @property
     def left(self) -> int:
-        """How many more runs the budget allows, by what runs have cost so far."""
+        """The number of runs that the rest of the budget allows, estimated from the runs so far."""
         if isinstance(self._budget, int):
             return self._budget - self.runs
         shares = [self.runs / RUNS]
@@ -214,7 +214,7 @@ class _Trials:
         return report
 
     def failure(self, result: Result, cases: Sequence[Case]) -> dict[str, Any]:
-        """Return a failed run as the rewriter reads it."""
+        """Return the description of a failed run for the rewriter."""
         return {
             "task": next(case.task for case in cases if case.id == result.case)[:_LONG],
             "calls": self._calls.by_run.get(result.run_id, [])[-_CALLS:],
@@ -224,7 +224,7 @@ class _Trials:
 
 
 class _Calls:
-    """A sink that keeps the calls of each run, and what became of them, in a line each."""
+    """A sink that keeps the calls and results of each run, one line each."""
 
     def __init__(self) -> None:
         self.by_run: dict[str, list[str]] = {}
@@ -234,7 +234,7 @@ class _Calls:
             case ToolDispatched(call=call):
                 line = f"{call.name}({dump_json(to_plain(call.args))})"
             case ToolCompleted(value=value):
-                line = f"gave {dump_json(to_plain(value))}"
+                line = f"returned {dump_json(to_plain(value))}"
             case StepFailed(message=message):
                 line = f"failed: {message}"
             case _:
@@ -243,19 +243,19 @@ class _Calls:
 
 
 class _Rewriter:
-    """Asks a model for other texts."""
+    """Asks a model to rewrite the texts."""
 
     def __init__(self, llm: ToolCallingLlm) -> None:
         self._llm = llm
         self._prompt = (files("wesichain.evals") / "prompts" / "improve.md").read_text(encoding="utf-8")
         self._dropped: list[str] = []
 
-    def dropped(self, texts: AgentTexts) -> None:
-        """Remember a rewriting that did not help, so that it is not proposed again."""
+    def drop(self, texts: AgentTexts) -> None:
+        """Remember a rewrite that did not help, so that it is not proposed again."""
         self._dropped.append(texts.instructions or "")
 
-    async def rewritten(self, texts: AgentTexts, failed: Sequence[Mapping[str, Any]]) -> AgentTexts | None:
-        """Return the texts that a model proposes; None where it proposes none that can be read."""
+    async def rewrite(self, texts: AgentTexts, failed: Sequence[Mapping[str, Any]]) -> AgentTexts | None:
+        """Return the texts that the model proposes; None if its reply cannot be read."""
         facts = {
             "instructions": texts.instructions,
             "tools": dict(texts.tools),
@@ -288,8 +288,8 @@ def _closed(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(found: Mapping[str, Any], texts: AgentTexts) -> AgentTexts | None:
-    said, items = found.get("instructions"), found.get("tools")
-    new = said.strip() if isinstance(said, str) else ""
+    proposed, items = found.get("instructions"), found.get("tools")
+    new = proposed.strip() if isinstance(proposed, str) else ""
     tools = dict(texts.tools)
     for item in items if is_array(items) else ():
         if is_object(item) and item.get("name") in tools and isinstance(item.get("description"), str):
@@ -299,7 +299,7 @@ def _read(found: Mapping[str, Any], texts: AgentTexts) -> AgentTexts | None:
 
 
 def _diff(own: AgentTexts, best: AgentTexts) -> str:
-    """The changed texts as a unified diff, one part a text."""
+    """The changed texts as a unified diff, with one part for each text."""
     before = {"instructions": own.instructions or "", **{f"tool {k}": v for k, v in own.tools.items()}}
     after = {"instructions": best.instructions or "", **{f"tool {k}": v for k, v in best.tools.items()}}
     lines: list[str] = []

@@ -1,4 +1,4 @@
-"""Crediting: how one run changes a bullet's evidence and its stage."""
+"""Credit: how runs change a bullet's evidence and its stage."""
 
 from __future__ import annotations
 
@@ -14,22 +14,20 @@ from .entities.evidence import EvidenceTally
 from .entities.stages import Ruling, Stage, lesson_stage, settle, stage_of
 from .reflector import Reflection
 
-_SOURCES = 64  # runs that are kept as having given a lesson
+_SOURCES = 64  # of the runs that taught a lesson, how many are kept
 
 
-def settled(bullet: PlaybookBullet, *, now: float) -> PlaybookBullet:
+def with_stage(bullet: PlaybookBullet, *, now: float) -> PlaybookBullet:
     """Return the bullet with the stage that its evidence and ruling give it."""
     tally = bullet.tally
     if bullet.lesson and not bullet.is_owned and tally.is_losing and bullet.is_visible:
-        bullet = replace(
-            bullet, sources=(), tally=_withdrawn(bullet)
-        )  # from here on it has to be taught anew
-    stage, ruling = settle(earned(bullet), bullet.ruling)
+        bullet = replace(bullet, sources=(), tally=_withdrawn(bullet))  # it has to be taught again
+    stage, ruling = settle(earned_stage(bullet), bullet.ruling)
     return replace(bullet, stage=stage, ruling=ruling, last_updated=now)
 
 
-def earned(bullet: PlaybookBullet) -> Stage:
-    """Return the stage that a bullet's evidence gives it, whatever was ruled."""
+def earned_stage(bullet: PlaybookBullet) -> Stage:
+    """Return the stage that a bullet's evidence gives it, ignoring any ruling."""
     counts = (bullet.helpful_count, bullet.harmful_count)
     if bullet.lesson and bullet.provenance.author != "operator":
         return lesson_stage(bullet.tally, taught=len(bullet.sources), helpful=counts[0], harmful=counts[1])
@@ -42,7 +40,7 @@ def _withdrawn(bullet: PlaybookBullet) -> EvidenceTally:
     return replace(reset, withdrawn=bullet.tally.withdrawn + 1)
 
 
-def credited(
+def credit_run(
     bullet: PlaybookBullet,
     run: Reflection,
     *,
@@ -54,9 +52,9 @@ def credited(
 ) -> PlaybookBullet:
     """Return the bullet with one more run as its evidence.
 
-    `shown`: whether the run had the bullet, None where it is no run of its kind. `helped`: whether the run
-    went well that followed the bullet's way, or was shown a lesson; None where neither is so. `taught`: the
-    runs that gave this lesson, where this one did.
+    `shown` says whether the run was shown the bullet; None if the run is no evidence for it. `helped` says
+    whether the run succeeded after it followed the bullet's sequence or was shown the lesson; None if it did
+    neither. `taught` has the runs that taught this lesson, if this run is one of them.
     """
     bullet = _with_tools(bullet, run)
     success = run.outcome == "success"
@@ -80,16 +78,17 @@ def credited(
     if taught:
         bullet = replace(bullet, sources=tuple(dict.fromkeys((*bullet.sources, *taught)))[-_SOURCES:])
     grown = replace(bullet, helpful_count=counts[0], harmful_count=counts[1], tally=tally, **means)
-    return settled(grown, now=now)
+    return with_stage(grown, now=now)
 
 
 def split(bullet: PlaybookBullet, *, now: float) -> tuple[PlaybookBullet, ...]:
-    """Two bullets for one whose tasks a word tells apart, each with the runs of its side; () where none does.
+    """Split a bullet that works only for tasks with (or without) a certain word; () if there is no such word.
 
-    What an operator wrote or ruled on is left as it is, and so is a part.
+    Each part keeps the runs that meet its condition. Bullets that an operator wrote or ruled on, and bullets
+    that are already a part, are not split.
     """
-    is_ours = bullet.provenance.author == "operator" or bullet.ruling in ("forced", "quarantined")
-    if is_ours or bullet.condition:
+    is_fixed = bullet.provenance.author == "operator" or bullet.ruling in ("forced", "quarantined")
+    if is_fixed or bullet.condition:
         return ()
     word = deciding(bullet.cases)
     if word is None:
@@ -109,18 +108,18 @@ def split(bullet: PlaybookBullet, *, now: float) -> tuple[PlaybookBullet, ...]:
             ruling="none",
             created_at=now,
         )
-        parts.append(settled(part, now=now))
+        parts.append(with_stage(part, now=now))
     return tuple(parts)
 
 
-def joined(first: PlaybookBullet, other: PlaybookBullet, *, now: float) -> PlaybookBullet:
+def merge_evidence(first: PlaybookBullet, other: PlaybookBullet, *, now: float) -> PlaybookBullet:
     """Return the first bullet with the evidence of both."""
     mine = first.helpful_count + first.harmful_count
     theirs = other.helpful_count + other.harmful_count
     if isinstance(first, ToolCallingStrategy) and isinstance(other, ToolCallingStrategy) and mine + theirs:
         mean = _mean(first.avg_iterations, mine, other.avg_iterations, theirs)
         first = replace(first, avg_iterations=mean)
-    return settled(
+    return with_stage(
         replace(
             _without_rate(first),
             helpful_count=first.helpful_count + other.helpful_count,
@@ -134,7 +133,7 @@ def joined(first: PlaybookBullet, other: PlaybookBullet, *, now: float) -> Playb
 
 
 def _with_tools(bullet: PlaybookBullet, run: Reflection) -> PlaybookBullet:
-    """Return the bullet with the tools as they are now; evidence from other schemas no longer counts."""
+    """Update the fingerprints of the bullet's tools; evidence from before a change of a schema is reset."""
     marks = tuple(f"{name}={run.tools[name]}" for name in bullet.tool_sequence if name in run.tools)
     if not marks or bullet.fingerprints == marks:
         return bullet
@@ -145,7 +144,7 @@ def _with_tools(bullet: PlaybookBullet, run: Reflection) -> PlaybookBullet:
 
 
 def _means(bullet: PlaybookBullet, run: Reflection, counts: tuple[int, int]) -> dict[str, Any]:
-    """Return the means of a strategy after one more run, with which it has these counts."""
+    """Return the means of a strategy after one more run; `counts` include that run."""
     if not isinstance(bullet, ToolCallingStrategy):
         return {}
     seen = sum(counts)
@@ -157,17 +156,17 @@ def _mean(first: float, weight: int, second: float, other: int) -> float:
     return (first * weight + second * other) / (weight + other)
 
 
-def recorded(bullet: PlaybookBullet, known: PlaybookBullet | None, *, now: float) -> PlaybookBullet:
-    """Return a bullet as it is kept, beside what is known of it.
+def merge_record(bullet: PlaybookBullet, known: PlaybookBullet | None, *, now: float) -> PlaybookBullet:
+    """Merge a bullet that is recorded with the stored one (`known`), if there is one.
 
-    One that an operator records without counts is an owner's word, and is shown from now on. One that comes
-    with counts brings its evidence along, and has the stage of that.
+    A bullet that an operator records without counts is an owner's sentence and is shown at once. The stage of
+    a bullet with counts follows from them.
     """
     if known is None:
         ruling: Ruling = bullet.ruling if bullet.ruling in ("quarantined", "owner") else "none"
         if ruling == "none" and _is_owner_text(bullet):
             ruling = "owner"
-        return settled(replace(bullet, ruling=ruling, created_at=bullet.created_at or now), now=now)
+        return with_stage(replace(bullet, ruling=ruling, created_at=bullet.created_at or now), now=now)
     for name in ("content", "section", "tool_sequence"):
         if getattr(bullet, name) != getattr(known, name):
             raise PlaybookError(
@@ -185,11 +184,11 @@ def recorded(bullet: PlaybookBullet, known: PlaybookBullet | None, *, now: float
         tags=tuple(dict.fromkeys((*known.tags, *bullet.tags))),
         ruling=ruling,
     )
-    return known if grown == known else settled(grown, now=now)
+    return known if grown == known else with_stage(grown, now=now)
 
 
 def _without_rate(bullet: PlaybookBullet) -> PlaybookBullet:
-    """Return the bullet with no rate beside its counts, which are about to change."""
+    """Return the bullet without its success rate, for a change of its counts."""
     return replace(bullet, tool_success_rate=None) if isinstance(bullet, ToolCallingStrategy) else bullet
 
 

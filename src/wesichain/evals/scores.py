@@ -1,4 +1,4 @@
-"""Scoring: what a run was worth, by what its case says, by functions of the user's, and by a judge."""
+"""Scores: rates a run by the expectations of its case, by custom checks, and by a judge."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wesichain.policy import Budget
 
 from .cases import Case
 
-ENOUGH = 0.5  # a value from here on is a pass
+ENOUGH = 0.5  # the lowest value that passes
 
 
 class Score(Value, omit_defaults=True):
@@ -33,7 +33,7 @@ class Score(Value, omit_defaults=True):
         return self.value >= ENOUGH
 
 
-# As a guard's: None or True lets a run pass, False or a text (the reason) does not. A number is its value.
+# None or True passes; False or a text (the reason) does not, as for a guard. A number is the value.
 Verdicts: TypeAlias = "bool | float | str | Score | None"
 Check: TypeAlias = "Callable[[Case, Completed[Any]], Verdicts | Awaitable[Verdicts]]"
 
@@ -46,9 +46,9 @@ class Judgement(Value):
 
 
 class Judge:
-    """A model that reads a case's rubric, or its expected answer, and says whether an answer meets it.
+    """A model that decides whether an answer meets the rubric or matches the expected answer of a case.
 
-    What it is shown of the run is data: the answer stands as JSON behind the question that is asked of it.
+    The answer is passed as JSON data after the question, so that it is not read as instructions.
     """
 
     def __init__(self, model: Any, *, budget: Budget | None = None) -> None:
@@ -61,7 +61,7 @@ class Judge:
         )
 
     async def says(self, case: Case, answer: JsonValue, rule: str) -> Score:
-        """Whether an answer meets a rule."""
+        """Score whether an answer meets a rule."""
         asked = {"task": case.task, "rule": rule, "answer": answer}
         try:
             verdict = (await self._agent.run(f"Does the answer meet the rule?\n{dump_json(asked)}")).output
@@ -73,7 +73,7 @@ class Judge:
 async def scores_of(
     case: Case, outcome: Outcome[Any], checks: Sequence[Check], judge: Judge | None
 ) -> tuple[Score, ...]:
-    """Every score of a run; a run that did not complete has none."""
+    """Score a run by all checks; a run that did not complete has no scores."""
     if not isinstance(outcome, Completed):
         return ()
     done: Completed[Any] = outcome
@@ -86,13 +86,13 @@ async def scores_of(
         scores.append(await judge.says(case, output, rule))
     if case.rubric:
         if judge is None:
-            raise ConfigError(f"case {case.id!r} has a rubric; give a judge that reads it")
+            raise ConfigError(f"case {case.id!r} has a rubric; pass a judge")
         scores.append(await judge.says(case, output, case.rubric))
     return (*scores, *[await _checked(check, case, done) for check in checks])
 
 
 def is_same(expected: JsonValue, output: JsonValue) -> bool:
-    """Whether an answer is the expected one; texts without regard to case, spaces and a last full stop."""
+    """Whether an answer is the expected one, ignoring case, spaces and a final full stop in texts."""
     if expected == output and isinstance(expected, bool) == isinstance(output, bool):
         return True
     if isinstance(output, str) and not isinstance(expected, list | dict):
@@ -111,7 +111,7 @@ def _expected(expected: JsonValue, output: JsonValue) -> Score:
 
 
 def _declared(case: Case, done: Completed[Any], output: JsonValue) -> Iterator[Score]:
-    """The scores by the rules that the case itself declares."""
+    """Yield the scores for the expectations of the case."""
     text = text_of(output).casefold()
     if case.contains:
         missing = [words for words in case.contains if words.casefold() not in text]
@@ -133,11 +133,11 @@ def _declared(case: Case, done: Completed[Any], output: JsonValue) -> Iterator[S
 async def _checked(check: Check, case: Case, done: Completed[Any]) -> Score:
     name = getattr(check, "__name__", type(check).__name__)
     try:
-        said = check(case, done)
-        given = await said if inspect.isawaitable(said) else said
+        verdict = check(case, done)
+        given = await verdict if inspect.isawaitable(verdict) else verdict
     except AssertionError as error:
         return Score(name, 0.0, str(error) or "its assertion does not hold")
-    except Exception as error:  # noqa: BLE001  # a user's function: what it raises is its verdict
+    except Exception as error:  # noqa: BLE001  # an error of a user's check fails the run
         return Score(name, 0.0, f"the check raised {type(error).__name__}: {error}")
     match given:
         case Score():
@@ -151,7 +151,7 @@ async def _checked(check: Check, case: Case, done: Completed[Any]) -> Score:
         case int() | float() if 0.0 <= given <= 1.0:
             return Score(name, float(given))
         case _:
-            return Score(name, 0.0, f"the check gave {_short(repr(given))}, which is no score")
+            return Score(name, 0.0, f"the check returned {_short(repr(given))}, which is not a score")
 
 
 def _short(text: str) -> str:

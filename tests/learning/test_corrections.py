@@ -1,4 +1,4 @@
-"""A refused call that the run mended teaches a rule made of names of tools and parameters alone."""
+"""A refused call that the run corrected gives a rule that contains only names of tools and parameters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from wesichain.learning import ToolInvocation
-from wesichain.learning.mending import mends
+from wesichain.learning.corrections import rules_from_corrections
 
 KNOWN = {"pay": ("order", "amount", "currency"), "check": ("order",)}
 
@@ -31,7 +31,7 @@ CHANGES = [
 
 @pytest.mark.parametrize(("before", "after", "rule"), CHANGES)
 def test_a_changed_argument(before: dict[str, Any], after: dict[str, Any], rule: str | None) -> None:
-    found = [*mends([refused("pay", before), ToolInvocation("pay", after)], KNOWN)]
+    found = [*rules_from_corrections([refused("pay", before), ToolInvocation("pay", after)], KNOWN)]
     assert [item.content for item in found] == ([] if rule is None else [rule])
     assert all((item.tool_sequence, item.lesson) == (("pay",), "argument") for item in found)
 
@@ -51,4 +51,4 @@ def test_an_order(names: list[str], rules: list[str]) -> None:
         refused(name[1:], {"order": "a"}) if name.startswith("!") else ToolInvocation(name, {"order": "a"})
         for name in names
     ]
-    assert [item.content for item in mends(calls, KNOWN)] == rules
+    assert [item.content for item in rules_from_corrections(calls, KNOWN)] == rules

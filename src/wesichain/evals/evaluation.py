@@ -1,4 +1,4 @@
-"""Running: the cases through an agent, so many at once, each as often as asked; one result each."""
+"""Evaluation: runs cases with an agent, and scores the results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wesichain.tools import CancellationToken
 
 from .cases import Case
 from .results import Report, Result, Status
-from .scoring import Check, Judge, Score, scores_of
+from .scores import Check, Judge, Score, scores_of
 
 
 async def evaluate(
@@ -33,14 +33,14 @@ async def evaluate(
     on_result: Callable[[Result], None] | None = None,
     cancellation: CancellationToken | None = None,
 ) -> Report:
-    """Run every case `repeat` times, at most `at_once` side by side, and score what comes back.
+    """Run every case `repeat` times, at most `at_once` concurrently, and score the outcomes.
 
-    `model` runs the cases in place of the agent's own. `done` are results of an earlier part of the same
-    evaluation: their runs are not made again. `on_result`
-    is called with each result as it comes, so that results are kept if the rest fails.
+    `model` replaces the agent's model. `done` are results of an earlier, interrupted evaluation of the same
+    cases: these runs are skipped. `on_result` is called with each result when it is ready, so that results
+    can be saved even if a later run fails.
     """
     chosen = tuple(cases)
-    _refuse(chosen, judge, repeat, at_once)
+    _check_arguments(chosen, judge, repeat, at_once)
     found = {(one.case, one.attempt): one for one in done}
     gate = asyncio.Semaphore(at_once)
     options: dict[str, Any] = {"events": [*events], "cancellation": cancellation}
@@ -72,12 +72,12 @@ async def evaluate(
     return Report(tuple(found[case.id, attempt] for case, attempt in wanted))
 
 
-def _refuse(cases: Sequence[Case], judge: Judge | None, repeat: int, at_once: int) -> None:
+def _check_arguments(cases: Sequence[Case], judge: Judge | None, repeat: int, at_once: int) -> None:
     if repeat < 1 or at_once < 1:
         raise ConfigError(f"repeat and at_once are at least 1, got {repeat} and {at_once}")
     unread = next((case.id for case in cases if case.rubric), None)
     if judge is None and unread is not None:
-        raise ConfigError(f"case {unread!r} has a rubric; give a judge that reads it")
+        raise ConfigError(f"case {unread!r} has a rubric; pass a judge")
 
 
 def _result(case: Case, attempt: int, outcome: Outcome[Any], scores: tuple[Score, ...]) -> Result:

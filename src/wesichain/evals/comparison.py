@@ -1,7 +1,7 @@
-"""Comparing: two versions over the same cases, paired, with an interval that says what is noise.
+"""Comparison: a paired comparison of two versions over the same cases, with a confidence interval.
 
-The unit is the case: its runs are averaged first, and cases are drawn with replacement for the interval, so
-that a case that was run often counts no more than another.
+The runs of a case are averaged first, and the interval is a bootstrap over cases. A case with many runs
+therefore counts no more than another.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ _Grouped: TypeAlias = Mapping[str, Sequence[Result]]
 
 
 class Comparison(Value):
-    """The second version against the first, over the cases that both have.
+    """The second version compared with the first, over the cases that both have.
 
-    Shares are of cases passed; `low` and `high` bound their difference with 95 % confidence. Steps and tokens
-    are means over the cases that both always pass, None where there is none.
+    `before` and `after` are shares of passed cases; `low` and `high` bound their difference with 95 %
+    confidence. `steps` and `tokens` are means over the cases that pass in every run of both versions, None if
+    there are none.
     """
 
     cases: int
@@ -46,21 +47,22 @@ class Comparison(Value):
 
     @property
     def is_worse(self) -> bool:
-        """Whether the second is worse beyond doubt: the whole interval lies below nothing, and a fair coin
-        would favour the first as often in fewer than one of 20 trials (an interval of few cases is too sure).
+        """Whether the second is significantly worse: the interval is below 0, and the sign test agrees.
+
+        The sign test (p < 0.05) is needed because the bootstrap interval of few cases is too narrow.
         """
         return self.high < 0.0 and _chance(len(self.worse), len(self.better)) < _UNLIKELY
 
     @property
     def is_better(self) -> bool:
-        """Whether the second is better beyond doubt, by the same two tests."""
+        """Whether the second is significantly better: the interval is above 0, and the sign test agrees."""
         return self.low > 0.0 and _chance(len(self.better), len(self.worse)) < _UNLIKELY
 
 
 def compare(before: Iterable[Result], after: Iterable[Result]) -> Comparison:
-    """The results of two evaluations of the same cases, case by case."""
+    """Compare the results of two evaluations of the same cases."""
     old, new = by_case(before), by_case(after)
-    both = [name for name in new if name in old]  # a file has its results in the order in which they came
+    both = [name for name in new if name in old]  # in a file, results are in the order of completion
     if not both:
         raise ConfigError("the two evaluations have no case in common")
     pairs = [(_passed(old[name]), _passed(new[name])) for name in both]
@@ -82,7 +84,7 @@ def compare(before: Iterable[Result], after: Iterable[Result]) -> Comparison:
 
 
 def _chance(worse: int, better: int) -> float:
-    """How likely a coin shows at least so many of the one side: the sign test."""
+    """The p-value of a one-sided sign test."""
     sides = worse + better
     return sum(comb(sides, number) for number in range(worse, sides + 1)) / float(2**sides)
 
@@ -107,7 +109,7 @@ def _means(
 
 
 def _interval(differences: Sequence[float]) -> tuple[float, float]:
-    """A percentile bootstrap over cases, drawn alike every time."""
+    """A percentile bootstrap over cases, with a fixed seed."""
     draw = Random(0)  # noqa: S311  # statistics, not secrets
     size = len(differences)
     means = sorted(_mean(draw.choices(differences, k=size)) for _ in range(_DRAWS))
