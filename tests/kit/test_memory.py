@@ -93,6 +93,15 @@ async def test_an_embedder_finds_by_meaning_and_its_vectors_go_with_the_fact() -
     assert await store.search(()) == []
 
 
+async def test_meaning_is_the_direction_of_a_vector_and_not_its_length() -> None:
+    tools = tools_of(Memory(MemoryStore(), by_deps, embedder=Letters()))
+    for text in ("ab" * 50, "aa", "...", "zz"):  # the third has a vector of zeros
+        await use(tools, "remember", "ann", text=text)
+    facts = (await use(tools, "recall", "ann", query="a"))["facts"]
+    assert [fact["text"] for fact in facts[:2]] == ["aa", "ab" * 50]
+    assert len(facts) == 4
+
+
 scopes = st.one_of(
     st.sampled_from(
         ["a", "a/b", ("a", "b"), '["a","b"]', "a%2Fb", "A", " a", 1, "1", ("1",), ("a",), "memory", "%"]

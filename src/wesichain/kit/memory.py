@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from hashlib import sha256
+from math import hypot
+from operator import mul
 from secrets import token_hex
 from typing import Any, Protocol, TypeAlias, cast
 
@@ -162,13 +164,15 @@ class Memory(Capability):
         """The facts, those closest in meaning first; vectors of another embedder are made anew."""
         known = {fact.key: _vector(fact, embedder) for fact in facts}
         missing = [fact for fact in facts if known[fact.key] is None]
-        asked, *made = await self._vectors([query, *(_text(fact) for fact in missing)])
-        known |= {fact.key: vector for fact, vector in zip(missing, made, strict=True)}
+        query_vector, *computed = await self._vectors([query, *(_text(fact) for fact in missing)])
+        known |= {fact.key: vector for fact, vector in zip(missing, computed, strict=True)}
 
-        def closeness(fact: StoreItem) -> float:
-            return sum(one * other for one, other in zip(asked, known[fact.key] or (), strict=True))
+        def similarity(fact: StoreItem) -> float:
+            """The cosine similarity to the query, times the length of the query's vector."""
+            vector = known[fact.key] or ()
+            return sum(map(mul, query_vector, vector)) / (hypot(*vector) or 1.0)
 
-        return sorted(facts, key=closeness, reverse=True)
+        return sorted(facts, key=similarity, reverse=True)
 
     async def _vectors(self, texts: list[str]) -> list[list[float]]:
         assert self._embedder is not None
