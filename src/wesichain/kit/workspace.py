@@ -108,7 +108,9 @@ class Workspace(Capability):
         text = self._files_of(ctx).read(path)
         if not 0 <= start <= len(text):
             raise ToolError(f"{path!r} has {len(text)} characters; start at 0 to {len(text)}")
-        end = min(len(text), start + max(1, min(length, PAGE)))
+        if length < 1:
+            raise ToolError(f"length is {length}; read 1 to {PAGE} characters")
+        end = min(len(text), start + min(length, PAGE))
         following = end if end < len(text) else None
         return {"text": text[start:end], "start": start, "next": following, "characters": len(text)}
 
@@ -124,6 +126,8 @@ class Workspace(Capability):
         files = self._files_of(ctx)
         found: list[LineMatch] = []
         for path, _ in _below(files, folder):
+            if len(found) == _MATCHES or ctx.cancellation.cancelled:
+                break
             found += _matches(files, path, text.lower(), _MATCHES - len(found))
         return found
 
