@@ -118,7 +118,12 @@ def _guarded(source: str) -> Pattern:
             f"schema: the pattern {shorten(source)!r} cannot be used: {error}"
         ) from None
     whole.open += not source.startswith("^")  # without an anchor every position is tried
-    return Pattern(source, compiled.search, (_WORK / whole.fixed) ** (1 / max(1, whole.open)))
+    longest = (_WORK / whole.fixed) ** (1 / max(1, whole.open))
+    if longest < 1:
+        raise ToolDefinitionError(
+            f"schema: the pattern {shorten(source)!r} cannot be used: it has too many optional parts and choices"
+        )
+    return Pattern(source, compiled.search, longest)
 
 
 def _survey(source: str) -> tuple[str, _Section]:
