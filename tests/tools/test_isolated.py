@@ -357,6 +357,19 @@ async def test_what_a_module_does_when_it_is_read_again(
     assert said in str(result.value if result.ok else result.error)
 
 
+async def test_an_import_that_hangs_is_an_error_and_its_process_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wesichain.tools.isolated.pool.IMPORT_SECONDS", 1.0)
+    note, path = tmp_path / "note", tmp_path / "hangs.py"
+    hangs = f"if IS_READ_AGAIN:\n    Path({str(note)!r}).write_text(str(os.getpid()))\n    time.sleep(3600)"
+    path.write_text(MODULE.format(program=os.getpid(), again=hangs), encoding="utf-8")
+    assert await error(import_from(path).hello) == (
+        f"tool 'hello' failed: {REBUILT}importing its module takes more than 1 s"
+    )
+    assert await is_gone(await noted(note))
+
+
 def import_from(file: Path) -> Any:
     loader = SourceFileLoader(file.stem, str(file))
     spec = importlib.util.spec_from_loader(file.stem, loader)

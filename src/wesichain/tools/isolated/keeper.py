@@ -63,6 +63,8 @@ def _prepare(rules: Any, program: socket.socket) -> IsolatedWork | None:
     os.environ.update(rules["env"])
     work: IsolatedWork | None = None
     if rules["ready"]:
+        # The signal ends this process if the import hangs; by then the program has stopped waiting.
+        signal.setitimer(signal.ITIMER_REAL, rules["seconds"] + 1)
         try:
             work = IsolatedWork(rules["tool"])
         except BaseException as error:  # noqa: BLE001  # a module that is loaded may raise anything
@@ -71,6 +73,7 @@ def _prepare(rules: Any, program: socket.socket) -> IsolatedWork | None:
         if thread_count() > 1:
             program.sendall(frame(THREADED))
             os._exit(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         gc.collect()
         gc.freeze()  # a collection in a worker would touch, and so copy, all there is
     program.sendall(frame(READY))

@@ -30,6 +30,7 @@ main(descriptor)
 # What programs need to find others and to read text and time; none of it is a secret.
 _ALWAYS = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 _MOST_IDLE = 8  # keepers
+IMPORT_SECONDS = 60.0  # in which a keeper has to import the module of its tool
 _NO_SERVER = "the server of isolated processes cannot be started"
 
 
@@ -137,10 +138,10 @@ class Pool:
         key = dump_json(rules)
         keeper = self._take_idle(key)
         while keeper is None:
-            hello = {**rules, "ready": key not in self._threaded, "path": sys.path}
+            hello = {**rules, "ready": key not in self._threaded, "path": sys.path, "seconds": IMPORT_SECONDS}
             for _ in range(2):  # the server may have been killed: then there is a new one
                 keeper = await in_thread(partial(self._fork, key))
-                reply = await keeper.ask(dump_json(hello).encode())
+                reply = await _import_reply(keeper, dump_json(hello).encode())
                 if reply is not None:
                     break
             else:
@@ -231,6 +232,19 @@ class Pool:
     def processes(self) -> list[int]:
         with self._lock:
             return [self._server.pid] if self._server is not None else []
+
+
+async def _import_reply(keeper: Keeper, hello: bytes) -> bytes | None:
+    """The reply of a new keeper once it has imported its tool; None if it has ended."""
+    try:
+        async with asyncio.timeout(IMPORT_SECONDS):
+            return await keeper.ask(hello)
+    except TimeoutError:
+        keeper.close()
+        raise ToolRebuildError(f"importing its module takes more than {IMPORT_SECONDS:g} s") from None
+    except asyncio.CancelledError:
+        keeper.close()
+        raise
 
 
 def standard_error() -> int:
