@@ -154,7 +154,6 @@ class Tool(ABC, Generic[DepsT_contra]):
     is_agent: bool = False  # it runs another agent, which goes on where it was after an interruption
     agents: tuple[Any, ...] = ()  # those that it may run: their programs are parts of its own
     runs_programs: bool = False  # its calls of other tools may be many at once
-    can_wait: bool = False  # a call of it that asks a question lives on until the answer comes
 
     name: str = ""
     description: str = ""

@@ -63,7 +63,6 @@ class McpOptions(TypedDict, total=False):
 class McpTool(JsonTool):
     """A tool of a server. A call that asks a question stays open, in its connection, until the answer."""
 
-    can_wait = True
     has_open_call: Callable[[str], bool] | None = None
 
     @override
