@@ -140,6 +140,21 @@ async def test_what_a_client_lacks_is_named(made: Any, needs: str) -> None:
             assert (await client.call_tool(made.name, {})).is_error
 
 
+@tool
+async def both() -> Any:
+    """Ask two questions at once, under one key."""
+    return await asyncio.gather(*(elicit(f"Your {what}?", FORM, key="input-2") for what in ("name", "town")))
+
+
+@BOTH
+async def test_two_questions_that_are_open_at_once_may_have_one_key(mode: Any) -> None:
+    answer = answers({"name": "Oslo", "age": 3})
+    async with served(both) as url, Client(url, mode=mode, elicitation_callback=answer) as client:
+        result = await asyncio.wait_for(client.call_tool("both", {}), 30)
+    assert len(result.content) == 1
+    assert sorted(answer.asked) == ["Your name?", "Your town?"]
+
+
 async def test_a_header_has_to_say_what_the_arguments_say() -> None:
     region = {"type": "string", "x-mcp-header": "Region"}
     there = JsonTool("there", "Go.", {"type": "object", "properties": {"region": region}}, str)

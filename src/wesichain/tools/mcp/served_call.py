@@ -231,6 +231,8 @@ class ServedCall(Mutable):
                 return await self._ctx.session.send_request(request, result_type, metadata=related)
             self._asked += 1
             key = key or f"input-{self._asked}"
+            while key in self._questions:  # two open questions need two keys
+                key = f"{key}-{self._asked}"
             answer: asyncio.Future[Any] = self._loop.create_future()
             self._questions[key] = (request, answer)
             self._event.set()
