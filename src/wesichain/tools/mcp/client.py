@@ -61,6 +61,7 @@ class McpServer:
         self.tools: tuple[Tool, ...] = ()
         self.left_out: Mapping[str, str] = {}
         self._background: set[asyncio.Task[None]] = set()
+        self._replaced: set[Connection] = set()  # lost sessions whose last requests have not ended
         self._renewing = asyncio.Lock()
         self._calls = InFlightCalls()
         self._changes: list[ResourceChanges] = []
@@ -150,11 +151,16 @@ class McpServer:
         connection, self._connection = self._connection, None
         for changes in self._changes:
             changes.close()
-        for task in [*self._background]:
+        tasks = [*self._background]
+        for task in tasks:
             task.cancel()
-        await self._calls.close()
-        if connection is not None:
-            await connection.close()
+        connections = [*self._replaced, *([] if connection is None else [connection])]
+        self._replaced.clear()
+        try:
+            await self._calls.close()
+        finally:
+            closing = [each.close() for each in connections]
+            await asyncio.gather(*tasks, *closing, return_exceptions=True)
 
     @property
     def protocol_version(self) -> str:
@@ -430,12 +436,21 @@ class McpServer:
         raise self._unavailable("loses its session as soon as it is opened")
 
     async def _renew(self, lost: Connection) -> None:
-        """Open a new session, once for all who have met the lost one."""
+        """Replace a lost session, once for all requests that it has refused."""
         async with self._renewing:
             if self._connection is not lost:
-                return  # somebody else has, or the server has been left
-            self._connection = await self._open()
-        self._in_background(lost.close_when_idle())
+                return  # another request has replaced it, or the server has been left
+            connection = await self._open()
+            if self._connection is not lost:  # the server was left meanwhile, and may have been entered again
+                await connection.close()
+                return
+            self._connection = connection
+        self._replaced.add(lost)
+        self._in_background(self._close_replaced(lost))
+
+    async def _close_replaced(self, lost: Connection) -> None:
+        await lost.close_when_idle()
+        self._replaced.discard(lost)
 
     def _connected(self) -> Connection:
         if self._connection is None:

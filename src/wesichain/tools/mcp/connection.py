@@ -90,13 +90,11 @@ class Connection:
         await settled(self._owner)
 
     async def close_when_idle(self) -> None:
-        """Close once all requests have their response; at once where this is cancelled."""
+        """Close once all requests have their response."""
         self.retired.set()
-        try:
-            while self._waiting:  # noqa: ASYNC110  # nobody is in a hurry
-                await asyncio.sleep(0.05)
-        finally:
-            await self.close()
+        while self._waiting:  # noqa: ASYNC110  # nobody is in a hurry
+            await asyncio.sleep(0.05)
+        await self.close()
 
     @property
     def is_modern(self) -> bool:
