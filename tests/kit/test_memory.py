@@ -163,7 +163,7 @@ async def test_a_fact_is_bounded(text: str) -> None:
 
 
 async def test_a_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wesichain.kit.memory._MOST", 2)
+    monkeypatch.setattr("wesichain.kit.memory._MAX_FACTS", 2)
     tools = tools_of(Memory(MemoryStore(), by_deps))
     for text in ("x" * 4_000, "two"):
         await use(tools, "remember", "ann", text=text)
