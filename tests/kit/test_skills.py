@@ -151,9 +151,9 @@ def test_a_skill_that_cannot_be_read_is_named(tmp_path: Path, text: str, words: 
 
 
 def test_folders_without_skills_and_names_twice(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="not there"):
+    with pytest.raises(ConfigError, match="does not exist"):
         Skills(tmp_path / "none")
-    with pytest.raises(ConfigError, match="takes the folders"):
+    with pytest.raises(ConfigError, match="needs at least one folder"):
         Skills()
     _skill(tmp_path / "one", "a")
     _skill(tmp_path / "two", "a", folder="b")

@@ -87,7 +87,7 @@ async def test_what_comes_back_of_calls(capfd: pytest.CaptureFixture[str]) -> No
             ("refuses", "invalid_input", "text is not a haiku"),
             ("breaks", "execution_failed", "internal trouble"),
             ("no-result", "serialization", "its answer is not valid"),
-            ("declared", "serialization", "not what it declares"),
+            ("declared", "serialization", "does not match its schema"),
             ("leaks", "execution_failed", "the key is [redacted]"),
         ):
             error: Any = (await call(server, how)).error

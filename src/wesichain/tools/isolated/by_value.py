@@ -20,7 +20,7 @@ from wesichain.tools.context import ToolContext
 from wesichain.tools.definition import Tool
 from wesichain.tools.function import FunctionTool
 from wesichain.tools.json_schema.issues import preview
-from wesichain.tools.schema.signature import Signature, as_written
+from wesichain.tools.schema.signature import Signature, unwrapped
 
 from .names import Recipe, find, name_of, recipe_of
 
@@ -83,7 +83,7 @@ def _restored(cls: type[Tool], state: dict[str, Any]) -> Tool:
 
 
 def _annotated(recipe: Recipe, annotations: dict[str, Any]) -> Tool:
-    as_written(getattr(recipe.function, "__func__", recipe.function)).__annotations__ = annotations
+    unwrapped(getattr(recipe.function, "__func__", recipe.function)).__annotations__ = annotations
     return recipe.make()
 
 
@@ -96,14 +96,14 @@ def _annotations(tool: FunctionTool[..., Any, Any]) -> dict[str, Any]:
             known[several.name] = get_args(several.annotation)[-1]
     if signature.context is not None:
         known[signature.context] = ToolContext
-    written = as_written(tool.function).__annotations__
+    written = unwrapped(tool.function).__annotations__
     return {name: known.get(name, annotation) for name, annotation in written.items()}
 
 
 def _culprits(tool: Tool) -> Iterator[str]:
     """What a tool's function uses and cannot be sent, by name."""
     recipe = recipe_of(tool)
-    function: Callable[..., Any] = as_written(recipe.function if recipe else type(tool).call)
+    function: Callable[..., Any] = unwrapped(recipe.function if recipe else type(tool).call)
     try:
         used = inspect.getclosurevars(function)
     except (TypeError, ValueError):  # it is not written in Python

@@ -1,7 +1,7 @@
-"""Keywords that hand a value, or its parts, to further schemas; and what they leave unevaluated.
+"""Keywords with subschemas, and the names and indexes that they evaluate.
 
-A check adds the names or indexes that its keyword evaluates to `seen`, where a schema around it asks for
-them (`unevaluatedProperties`, `unevaluatedItems`). Of a schema that the value does not fit nothing counts.
+A check adds the names or indexes that its keyword evaluates to `seen`, if an enclosing schema needs them
+(`unevaluatedProperties`, `unevaluatedItems`). Those of a schema that does not match are not added.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from .pattern import Pattern
 
 
 class SchemaNode:
-    """A compiled schema. It is filled after it is made, so that schemas may refer to each other."""
+    """A compiled schema. Its fields are set after it is created, so that schemas can refer to each other."""
 
     __slots__ = ("checks", "collects", "gate", "plain")
 
     def __init__(self) -> None:
-        self.gate: Check | None = None  # the type: where it is wrong, the rest would only repeat it
-        self.plain: frozenset[type] = frozenset()  # classes whose values surely pass the gate
+        self.gate: Check | None = None  # the type; if it is wrong, the other checks are skipped
+        self.plain: frozenset[type] = frozenset()  # classes whose values always pass the gate
         self.checks: list[Check] = []
-        self.collects = False  # the last of its checks are about what the others leave unevaluated
+        self.collects = False  # its last checks need what the others have evaluated
 
     def check(self, value: Any, run: SchemaRun, seen: Seen = None) -> Issues:
         found: Issues = None
@@ -33,7 +33,7 @@ class SchemaNode:
             found = self.gate(value, run, None)
             if found:
                 return found
-        own: Seen = set() if self.collects else seen  # what schemas beside this one evaluate does not count
+        own: Seen = set() if self.collects else seen  # not what adjacent schemas evaluate
         for check in self.checks:
             issues = check(value, run, own)
             if issues:
@@ -46,7 +46,7 @@ class SchemaNode:
 # --- the same value ------------------------------------------------------------------------------
 
 
-def refer(target: SchemaNode) -> Check:
+def follow_reference(target: SchemaNode) -> Check:
     def check(value: Any, run: SchemaRun, seen: Seen) -> Issues:
         run.left -= 1
         if run.left < 0:
@@ -67,7 +67,7 @@ def all_of(nodes: Iterable[SchemaNode]) -> Check:
 
 
 def _fits(node: SchemaNode, value: Any, run: SchemaRun, seen: Seen) -> Issues:
-    """Why a value does not fit; where it does, what was evaluated of it counts."""
+    """Return the issues of a value; if there are none, add what was evaluated to `seen`."""
     if seen is None:
         return node.check(value, run)
     own = set[Any]()
@@ -86,7 +86,7 @@ def any_of(nodes: list[SchemaNode]) -> Check:
                 failures.append(issues)
             elif seen is None:
                 return None
-        return _nearest(failures) if len(failures) == len(nodes) else None
+        return _closest(failures) if len(failures) == len(nodes) else None
 
     return check
 
@@ -97,13 +97,13 @@ def one_of_nodes(nodes: list[SchemaNode]) -> Check:
         fitting = len(nodes) - len(failures)
         if fitting > 1:
             return fault(f"fits {fitting} of the {len(nodes)} allowed forms; it must fit exactly one")
-        return None if fitting else _nearest(failures)
+        return None if fitting else _closest(failures)
 
     return check
 
 
-def _nearest(failures: list[list[Issue]]) -> list[Issue]:
-    """Of several forms that do not fit, what to say: the one that fits best, or all that is allowed."""
+def _closest(failures: list[list[Issue]]) -> list[Issue]:
+    """Return the issues of the closest form if none matches, or a list of all forms."""
     inner = [issues for issues in failures if issues[0].path]
     if inner:
         return min(inner, key=len)
@@ -114,11 +114,11 @@ def _nearest(failures: list[list[Issue]]) -> list[Issue]:
     return fault("; or ".join(texts[:3]))
 
 
-def negate(node: SchemaNode) -> Check:
+def not_(node: SchemaNode) -> Check:
     return lambda value, run, _: None if node.check(value, run) else fault("has a form that is excluded here")
 
 
-def choose(condition: SchemaNode, then: SchemaNode | None, otherwise: SchemaNode | None) -> Check:
+def if_then_else(condition: SchemaNode, then: SchemaNode | None, otherwise: SchemaNode | None) -> Check:
     def check(value: Any, run: SchemaRun, seen: Seen) -> Issues:
         branch = otherwise if _fits(condition, value, run, seen) else then
         return branch.check(value, run, seen) if branch else None
@@ -140,7 +140,7 @@ Parts = Iterable[tuple[Any, SchemaNode]]
 
 
 def each(kind: type, parts: Callable[[Any], Parts]) -> Check:
-    """Check fields of an object (kind dict) or items of a list (kind list), each against its schema."""
+    """Check the fields of an object (kind dict) or the items of a list (kind list) against their schemas."""
 
     def check(value: Any, run: SchemaRun, seen: Seen) -> Issues:
         if not isinstance(value, kind):
@@ -160,7 +160,7 @@ def each(kind: type, parts: Callable[[Any], Parts]) -> Check:
 
 
 class Others:
-    """The fields that `properties` and `patternProperties` beside it do not name."""
+    """The fields that are not in the adjacent `properties` and `patternProperties`."""
 
     def __init__(self, named: Iterable[str], patterns: list[Pattern]) -> None:
         self.named = dict.fromkeys(named).keys()  # in their order, for messages
@@ -176,7 +176,7 @@ class Others:
         ]
 
 
-def no_others(others: Others) -> Check:
+def no_other_fields(others: Others) -> Check:
     known = list(others.named)
 
     def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
@@ -241,8 +241,8 @@ def contains(node: SchemaNode, least: int, most: float) -> Check:
     return check
 
 
-def everything(kind: type) -> Check:
-    """Refuse nothing, and evaluate all fields of an object, or all items of a list."""
+def accept_all(kind: type) -> Check:
+    """Accept every value, and evaluate all fields of an object or all items of a list."""
 
     def check(value: Any, _: SchemaRun, seen: Seen) -> Issues:
         if seen is not None and isinstance(value, kind):
@@ -264,5 +264,5 @@ def unevaluated(kind: type, node: SchemaNode) -> Check:
 
 
 def _steps(value: Any) -> Iterable[Any]:
-    """The names of an object's fields, or the indexes of a list's items."""
+    """Return the names of an object's fields, or the indexes of a list's items."""
     return value if is_object(value) else range(len(value)) if is_array(value) else ()

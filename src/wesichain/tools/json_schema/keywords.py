@@ -1,4 +1,4 @@
-"""Keywords that judge a value by itself: types, numbers, texts, sizes, choices."""
+"""Keywords without subschemas: types, numbers, strings, sizes and choices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SchemaRun:
-    """One validation. `left`: references that may still be followed, so that none runs away."""
+    """The state of one validation: `left` is the number of references that can still be followed."""
 
     __slots__ = ("left",)
 
@@ -26,7 +26,7 @@ class SchemaRun:
 
 
 Issues: TypeAlias = list[Issue] | None
-Seen: TypeAlias = set[Any] | None  # the names or indexes that were evaluated, where somebody asks
+Seen: TypeAlias = set[Any] | None  # the names or indexes that were evaluated; None if they are not needed
 Check: TypeAlias = Callable[[Any, SchemaRun, Seen], Issues]
 
 
@@ -63,7 +63,7 @@ TYPES: dict[str, tuple[Callable[[Any], bool], str, set[type]]] = {
 
 
 def check_type(given: Any) -> tuple[Check, frozenset[type]]:
-    """The check of a type, and the classes whose values need none."""
+    """Return the check of a type, and the classes whose values always pass it."""
     names: list[Any] = given if is_array(given) else [given]
     if not names or not all(isinstance(name, str) and name in TYPES for name in names):
         raise refuse("type", one_of(list(TYPES)), given)
@@ -82,7 +82,7 @@ def check_type(given: Any) -> tuple[Check, frozenset[type]]:
 
 
 def key_of(value: Any) -> Any:
-    """A hashable stand-in that is equal exactly where JSON says so: 1 is 1.0, and true is not 1."""
+    """Return a hashable key with the equality of JSON: 1 equals 1.0, and true does not equal 1."""
     if isinstance(value, bool):
         return ("bool", value)
     if is_array(value):
@@ -140,9 +140,9 @@ def check_multiple(factor: Any) -> Check:
 
 
 def _exact(number: float) -> Fraction | int:
-    from fractions import Fraction  # few schemas speak of multiples
+    from fractions import Fraction  # few schemas need it
 
-    # By its text: 0.1 in JSON is a tenth, whatever the nearest binary fraction is.
+    # From the text: 0.1 in JSON is exactly a tenth, unlike the nearest binary fraction.
     return number if isinstance(number, int) else Fraction(repr(number))
 
 
@@ -219,7 +219,7 @@ def name_list(keyword: str, given: Any) -> list[str]:
     return list(dict.fromkeys(given))
 
 
-# What each keyword makes of its value, alone; those that look at their neighbours are in `applicators`.
+# The keywords that do not depend on other keywords.
 SIMPLE: dict[str, Callable[[Any], Check | None]] = {
     "enum": check_enum,
     "const": lambda given: check_enum([given]),
