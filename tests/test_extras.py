@@ -124,7 +124,7 @@ ROWS = {
         "cloudpickle",
         CLOSURE,
         needs(
-            "an isolated tool that is no function at the top level of a module", "cloudpickle", "isolation"
+            "an isolated tool that is not a top-level function of a module", "cloudpickle", "isolation"
         ),
     ),
     "a store": ("psycopg", "from wesichain.store import PostgresStore", POSTGRES),

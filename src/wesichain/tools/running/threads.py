@@ -166,7 +166,7 @@ _pool = _Pool()
 
 def _forget_threads() -> None:
     """In a forked child: the threads do not exist, and one of them may have held the lock."""
-    global _pool  # noqa: PLW0603
+    global _pool  # noqa: PLW0603  # the pool is replaced
     _pool = _Pool()
 
 
