@@ -177,7 +177,7 @@ async def test_one_call_asks_a_model_only_so_often(notes: Path, protocol: str) -
         script = [calls(("think", {"text": "a", "times": times})) for times in (2, 3)]
         outcome = await agent_of(server, *script, "done").outcome("go")
     assert observed(outcome)[0] == "yes; yes"
-    assert "allows no more" in observed(outcome)[1]
+    assert "the limit of this client" in observed(outcome)[1]
     assert len(llm.requests) == 4
 
 
@@ -409,7 +409,7 @@ async def test_reading_from_a_slow_server_ends_in_time() -> None:
         served(place, resources=[ServedResource("slow://x", never)]) as url,
         McpServer.http(url, timeout=0.3) as server,
     ):
-        with pytest.raises(ToolError, match=r"did not give the resource .* within 0\.3 s"):
+        with pytest.raises(ToolError, match=r"did not send the resource .* within 0\.3 s"):
             await server.read("slow://x")
 
 

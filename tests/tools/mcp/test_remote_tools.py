@@ -145,7 +145,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "bad": ({"properties": {"a": {"pattern": "("}}}, "tool 'bad': schema: the pattern '(' cannot be used: "),
     "far": (
         {"$ref": "http://127.0.0.1:9/x"},
-        "tool 'far': schema: $ref 'http://127.0.0.1:9/x' leads out of the schema",
+        "tool 'far': schema: $ref 'http://127.0.0.1:9/x' is a remote reference",
     ),
     "bell": (
         {"properties": {"a\x07": {}}},
