@@ -171,7 +171,7 @@ def test_what_is_left_out_and_why() -> None:
     assert left_out == {
         "task": "tool 'task' can be run as a task only, and tasks are not supported",
         "fine": TWICE,
-        "1 more": "the server lists 9 tools, and max_tools is 8; choose with only=, or raise it",
+        "1 more": "the server lists 9 tools, and max_tools is 8; choose with only=, or increase it",
     }
     just_fits = types.Tool(name="t", input_schema={"type": "object", "default": "x" * 199_970})
     (fits,), _ = ToolSelection().choose([just_fits], "s", nothing)
