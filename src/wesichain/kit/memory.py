@@ -170,7 +170,8 @@ class Memory(Capability):
         def similarity(fact: StoreItem) -> float:
             """The cosine similarity to the query, times the length of the query's vector."""
             vector = known[fact.key] or ()
-            return sum(map(mul, query_vector, vector)) / (hypot(*vector) or 1.0)
+            product: float = sum(map(mul, query_vector, vector))
+            return product / (hypot(*vector) or 1.0)
 
         return sorted(facts, key=similarity, reverse=True)
 
