@@ -148,7 +148,7 @@ async def test_without_a_scope_everything_is_refused(tool: str, args: Any) -> No
     for deps in (None, "", " ", (), ("a", None), True, 1.5, ["a"], "\ud800", "a\0b", object()):
         with pytest.raises(Exception, match="refused"):
             await use(tools, tool, deps, **args)
-        with pytest.raises(ConfigError, match="no scope"):
+        with pytest.raises(ConfigError, match="not a scope"):
             await memory.erase(cast("Any", deps))
     with pytest.raises(Exception, match="refused") as caught:
         await use(tools_of(Memory(store, _raises)), tool, "ann", **args)

@@ -87,7 +87,7 @@ class TestTools:
 
     @pytest.mark.parametrize("files", [None, "path", MemoryFiles])
     def test_what_are_no_files_is_refused(self, files: Any) -> None:
-        with pytest.raises(ConfigError, match="no files"):
+        with pytest.raises(ConfigError, match="is not a workspace"):
             Workspace(files)
 
 

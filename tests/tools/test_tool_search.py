@@ -220,5 +220,5 @@ def test_a_server_has_no_runs_to_give_tools_to() -> None:
     from wesichain.errors import ConfigError
     from wesichain.tools.mcp import serve_stdio
 
-    with pytest.raises(ConfigError, match="ToolSearch gives tools to the runs of an agent"):
+    with pytest.raises(ConfigError, match="ToolSearch needs the runs of an agent"):
         asyncio.run(serve_stdio([ToolSearch(CATALOG)]))

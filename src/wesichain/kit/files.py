@@ -137,8 +137,8 @@ class FolderFiles(Files):
         with _as_tool_errors(path), self._open_folder(folders) as folder:
             handle = os.open(name, _READ, dir_fd=folder)
             with os.fdopen(handle, "rb") as file:
-                found = os.fstat(handle)
-                if not stat.S_ISREG(found.st_mode):
+                status = os.fstat(handle)
+                if not stat.S_ISREG(status.st_mode):
                     raise _missing(path)
                 content = file.read(self._limits.file_bytes + 1)
         if len(content) > self._limits.file_bytes:
@@ -199,11 +199,11 @@ def _walk(folder: int, above: str, most: int) -> Iterator[tuple[str, int]]:
         if name.startswith(_PART) or not _is_nameable(above + name):
             continue
         with suppress(OSError):  # it may have been deleted
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if stat.S_ISREG(found.st_mode):
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISREG(status.st_mode):
                 count += 1
-                yield above + name, found.st_size
-            elif stat.S_ISDIR(found.st_mode):
+                yield above + name, status.st_size
+            elif stat.S_ISDIR(status.st_mode):
                 below = os.open(name, _FOLDER, dir_fd=folder)
                 try:
                     for item in _walk(below, f"{above}{name}/", most - count):

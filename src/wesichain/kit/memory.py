@@ -92,7 +92,7 @@ class Memory(Capability):
         """Delete all facts of a scope, and return their number."""
         namespace = _namespace(scope)
         if namespace is None:
-            raise ConfigError(f"{scope!r} is no scope; use a string, a number, or a tuple of them")
+            raise ConfigError(f"{scope!r} is not a scope; use a string, a number, or a tuple of them")
         facts = await self._facts(namespace)
         for fact in facts:
             await self._store.delete(namespace, fact.key)

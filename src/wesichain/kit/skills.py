@@ -105,7 +105,7 @@ class Skills(Capability):
         """
         skill = self.skills.get(name)
         if skill is None:
-            raise ToolError(f"there is no skill {name!r}; there are: {', '.join(self.skills)}")
+            raise ToolError(f"there is no skill {name!r}; the skills are: {', '.join(self.skills)}")
         text = _read_file(skill, file)
         if file == _FILE:
             _, text = split_front_matter(text, file)

@@ -171,7 +171,7 @@ def files_of(files: Files | FilesOf) -> FilesOf:
         return lambda _: given
     if callable(given) and not isinstance(given, type):
         return cast("FilesOf", given)
-    raise ConfigError(f"{files!r} are no files; use FolderFiles(path) or MemoryFiles()")
+    raise ConfigError(f"{files!r} is not a workspace; use FolderFiles(path) or MemoryFiles()")
 
 
 def _below(files: Files, folder: str) -> list[tuple[str, int]]:

@@ -94,7 +94,9 @@ class Isolation(Value):
         given: tuple[Any, ...] = tuple(names)  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]  # any value at all
         for name in given:
             if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
-                raise ToolDefinitionError(f"Isolation: env has {name!r:.80}, which is no name of a variable")
+                raise ToolDefinitionError(
+                    f"Isolation: env has {name!r:.80}, which is not the name of a variable"
+                )
         force_setattr(self, "env", given)
 
 

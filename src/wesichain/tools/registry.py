@@ -104,8 +104,8 @@ def _as_tool(item: Any) -> Tool:
         return made
     if callable(item):
         return function_tool(item)
-    wanted = "its as_tool()" if hasattr(item, "as_tool") else "a function, a TypedTool or a JsonTool"
-    raise ToolDefinitionError(f"{preview(item)} is not a tool; pass {wanted}")
+    expected = "its as_tool()" if hasattr(item, "as_tool") else "a function, a TypedTool or a JsonTool"
+    raise ToolDefinitionError(f"{preview(item)} is not a tool; pass {expected}")
 
 
 def _is_typed_class(item: object) -> bool:

@@ -169,7 +169,7 @@ def test_what_is_left_out_and_why() -> None:
     for name, (_, why) in WRONG.items():
         assert left_out.pop(name).startswith(why)
     assert left_out == {
-        "task": "tool 'task' can be run as a task only, and tasks are not supported",
+        "task": "tool 'task' can only be run as a task, which is not supported",
         "fine": TWICE,
         "1 more": "the server lists 9 tools, and max_tools is 8; choose with only=, or increase it",
     }

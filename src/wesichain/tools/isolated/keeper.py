@@ -168,9 +168,9 @@ def _run_worker(
         for stream in (sys.stdout, sys.stderr):
             with suppress(AttributeError, OSError, ValueError):
                 stream.flush()
-        written = 0
-        while written < len(data):
-            written += os.write(writable, memoryview(data)[written:])
+        sent = 0
+        while sent < len(data):
+            sent += os.write(writable, memoryview(data)[sent:])
         status = 0
     finally:
         os._exit(status)  # without running code of the keeper or atexit functions

@@ -71,9 +71,9 @@ class _Compiler:
         if known is not None:
             return known
         node = self._nodes[id(schema)] = SchemaNode()
-        for place, child in children(schema):
+        for location, child in children(schema):
             if not is_schema(child):
-                raise refuse("/".join(map(str, place)), "a schema (an object, true or false)", child)
+                raise refuse("/".join(map(str, location)), "a schema (an object, true or false)", child)
             self.node(child)
         if "type" in schema:
             node.gate, node.plain = check_type(schema["type"])
@@ -153,35 +153,35 @@ class _Compiler:
         if needs:
             node.checks.append(apply.dependent_required(needs))
 
-    def _additional(self, given: Any, others: Others) -> Check:
-        node = self.node(given)
-        if given is True:
+    def _additional(self, operand: Any, others: Others) -> Check:
+        node = self.node(operand)
+        if operand is True:
             return apply.accept_all(dict)
-        if given is False:
+        if operand is False:
             return apply.no_other_fields(others)
         return apply.each(dict, lambda value: [(name, node) for name in others.of(value)])
 
     def _array(self, schema: dict[str, Any], node: SchemaNode) -> None:
-        prefix, rest = schema.get("prefixItems", []), schema.get("items")
-        if is_array(rest):
-            prefix, rest = rest, schema.get("additionalItems")
+        prefix, items = schema.get("prefixItems", []), schema.get("items")
+        if is_array(items):
+            prefix, items = items, schema.get("additionalItems")
         first = [self.node(item) for item in _list("prefixItems", prefix)]
         if first:
             node.checks.append(apply.each(list, lambda value: enumerate(first[: len(value)])))
-        if rest is not None:
-            node.checks.append(self._items(rest, len(first)))
+        if items is not None:
+            node.checks.append(self._items(items, len(first)))
         if "contains" in schema:
             least, most = (_size(name, schema.get(name)) for name in ("minContains", "maxContains"))
-            wanted = self.node(schema["contains"])
+            contained = self.node(schema["contains"])
             node.checks.append(
-                apply.contains(wanted, 1 if least is None else least, inf if most is None else most)
+                apply.contains(contained, 1 if least is None else least, inf if most is None else most)
             )
 
-    def _items(self, given: Any, start: int) -> Check:
-        node = self.node(given)
-        if given is True:
+    def _items(self, operand: Any, start: int) -> Check:
+        node = self.node(operand)
+        if operand is True:
             return apply.accept_all(list)
-        if given is False:
+        if operand is False:
             return apply.no_items_after(start)
         return apply.each(list, lambda value: zip(range(start, len(value)), repeat(node), strict=False))
 
@@ -192,8 +192,8 @@ class _Compiler:
                 node.checks.append(apply.unevaluated(kind, self.node(schema[keyword])))
 
     def _mapping(self, keyword: str, schema: dict[str, Any]) -> dict[str, SchemaNode]:
-        given = _object(keyword, schema.get(keyword, {}))
-        return {name: self.node(child) for name, child in given.items() if not is_array(child)}
+        operand = _object(keyword, schema.get(keyword, {}))
+        return {name: self.node(child) for name, child in operand.items() if not is_array(child)}
 
 
 def _is_schema_document(value: Any) -> list[Issue] | None:
@@ -209,19 +209,19 @@ def _matching(patterns: list[tuple[Pattern, SchemaNode]], value: dict[str, Any])
     return [(name, node) for name in value for pattern, node in patterns if pattern.matches(name)]
 
 
-def _list(keyword: str, given: Any) -> list[Any]:
-    if not is_array(given):
-        raise refuse(keyword, "a list of schemas", given)
-    return given
+def _list(keyword: str, operand: Any) -> list[Any]:
+    if not is_array(operand):
+        raise refuse(keyword, "a list of schemas", operand)
+    return operand
 
 
-def _object(keyword: str, given: Any) -> dict[str, Any]:
-    if not is_object(given):
-        raise refuse(keyword, "an object", given)
-    return given
+def _object(keyword: str, operand: Any) -> dict[str, Any]:
+    if not is_object(operand):
+        raise refuse(keyword, "an object", operand)
+    return operand
 
 
-def _size(keyword: str, given: Any) -> int | None:
-    if given is not None and (not is_integer(given) or given < 0):
-        raise refuse(keyword, "a whole number, 0 or more", given)
-    return None if given is None else int(given)
+def _size(keyword: str, operand: Any) -> int | None:
+    if operand is not None and (not is_integer(operand) or operand < 0):
+        raise refuse(keyword, "a whole number, 0 or more", operand)
+    return None if operand is None else int(operand)

@@ -89,10 +89,10 @@ def count(number: int, noun: str) -> str:
 
 def one_of(options: Sequence[str]) -> str:
     """Join options as `a, b or c`, at most 12 of them."""
-    shown = list(options[:12])
+    names = list(options[:12])
     if len(options) > 12:
-        return f"{', '.join(shown)} or one of {len(options) - 12} more"
-    return " or ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
+        return f"{', '.join(names)} or one of {len(options) - 12} more"
+    return " or ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
 def closest(name: str, options: Iterable[str]) -> str | None:

@@ -88,10 +88,10 @@ class Callbacks(Value):
         if self._on_elicit is None:
             return await (await self._run_call()).ask(question)
         try:
-            given = await self._on_elicit(question.message, question.schema)
+            answer = await self._on_elicit(question.message, question.schema)
         except Exception as error:  # the server does not receive the message, which may be private
             raise ToolError(f"the question failed: {type(error).__name__}") from error
-        return None if given is None else Provide(dict(given))
+        return None if answer is None else Provide(dict(answer))
 
     async def _run_call(self) -> InFlightCall:
         """Return the call that the question belongs to, which has to be part of a run."""
@@ -184,8 +184,8 @@ def _content(blocks: Any) -> Any:
     return parts[0] if len(parts) == 1 and isinstance(parts[0], str) else tuple(parts)
 
 
-def _accepted(question: Question, given: Any) -> ElicitResponse:
-    content: Any = question.filled(given)
+def _accepted(question: Question, answer: Any) -> ElicitResponse:
+    content: Any = question.filled(answer)
     issues = validate(dict(question.schema), content)
     if issues:
         why = f"the answer does not match the schema: {issues[0]}"

@@ -161,16 +161,16 @@ def _adapt_session(session: Any) -> None:
     async def unchecked(*_: object) -> None:
         return None
 
-    answer: Callable[[Any, types.InputRequest], Awaitable[Any]] = session.dispatch_input_request
+    dispatch: Callable[[Any, types.InputRequest], Awaitable[Any]] = session.dispatch_input_request
 
     async def answered(context: Any, request: types.InputRequest) -> Any:
-        given = await answer(context, request)
-        if not isinstance(given, types.ErrorData):
-            return given
+        response = await dispatch(context, request)
+        if not isinstance(response, types.ErrorData):
+            return response
         question: str = request.method
         if isinstance(request, types.ElicitRequest):
             question = bounded(request.params.message, 500)
-        return given.model_copy(update={"data": {QUESTION: question}})
+        return response.model_copy(update={"data": {QUESTION: question}})
 
     session.validate_tool_result, session.dispatch_input_request = unchecked, answered
 

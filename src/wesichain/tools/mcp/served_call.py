@@ -178,10 +178,10 @@ class ServedCall(Mutable):
             )
         who = f" (for {' > '.join(item.scope)})" if item.scope else ""
         if item.external:
-            given = await self.elicit(f"What is the result of {call}{who}?", RESULT)
-            return Refuse("the user declined") if given is None else Provide(given["result"])
-        given = await self.elicit(f"Allow {call}{who}?", CONSENT)
-        return Approve() if given and given["approve"] else Refuse("the user declined")
+            answer = await self.elicit(f"What is the result of {call}{who}?", RESULT)
+            return Refuse("the user declined") if answer is None else Provide(answer["result"])
+        answer = await self.elicit(f"Allow {call}{who}?", CONSENT)
+        return Approve() if answer and answer["approve"] else Refuse("the user declined")
 
     async def elicit(self, message: str, schema: Mapping[str, Any], key: str = "") -> dict[str, Any] | None:
         """Return the answer of the client's user; None if they decline."""
@@ -237,8 +237,8 @@ class ServedCall(Mutable):
             answer: asyncio.Future[Any] = self._loop.create_future()
             self._questions[key] = (request, answer)
             self._event.set()
-            given = await answer
-            return given if isinstance(given, result_type) else result_type.model_validate(given)
+            response = await answer
+            return response if isinstance(response, result_type) else result_type.model_validate(response)
         except MCPError as error:
             raise ToolError(
                 f"the request to the client failed: {error.message}", ToolErrorKind.UNAVAILABLE

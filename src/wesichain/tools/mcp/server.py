@@ -1,4 +1,4 @@
-"""The MCP server: our tools for any client, with our checks, limits and isolation."""
+"""Server: serves tools, resources and prompts to MCP clients."""
 
 from __future__ import annotations
 
@@ -307,8 +307,8 @@ async def _refusal(served: ServedCall, prepared: PreparedCall) -> str | None:
 
 
 def _as_tool(item: Any) -> ToolLike:
-    made: ToolLike = item if isinstance(item, type) or not hasattr(item, "as_tool") else item.as_tool()
-    return made
+    tool: ToolLike = item if isinstance(item, type) or not hasattr(item, "as_tool") else item.as_tool()
+    return tool
 
 
 _MAX_EVENTS = 1_000  # the oldest are removed first

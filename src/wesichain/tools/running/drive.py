@@ -190,9 +190,9 @@ class CallDrive(Mutable, Generic[T]):
             with suppress(RuntimeError):  # "coroutine ignored GeneratorExit"
                 self._coro.close()
             return
-        rest = self._loop.create_task(_run_abandoned(self._coro, self._waiting))
-        _abandoned.add(rest)
-        rest.add_done_callback(_abandoned.discard)
+        task = self._loop.create_task(_run_abandoned(self._coro, self._waiting))
+        _abandoned.add(task)
+        task.add_done_callback(_abandoned.discard)
 
 
 class _Waiter(asyncio.Future[None]):

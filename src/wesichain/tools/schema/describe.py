@@ -45,18 +45,18 @@ def _target(schema: dict[str, Any]) -> str | None:
 
 def _reachable(schema: Any, definitions: dict[str, Any]) -> set[str]:
     """Return the names that a schema refers to, directly or indirectly."""
-    found: set[str] = set()
+    names: set[str] = set()
     pending = [schema]
     while pending:
         current = pending.pop()
         if not is_object(current):
             continue
         name = _target(current)
-        if name in definitions and name not in found:
-            found.add(name)
+        if name in definitions and name not in names:
+            names.add(name)
             pending.append(definitions[name])
         pending.extend(child for _, child in children(current))
-    return found
+    return names
 
 
 def _inline(schema: dict[str, Any], definitions: dict[str, Any], cyclic: set[str]) -> dict[str, Any]:

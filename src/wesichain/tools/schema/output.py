@@ -141,8 +141,8 @@ def _cut(text: str, limit: int) -> str:
     while low < high:  # the longest beginning that fits
         middle = (low + high + 1) // 2
         low, high = (middle, high) if _json_size(text[:middle]) <= limit else (low, middle - 1)
-    shown = text[:low]
-    return f"{shown}... [cut: {len(shown.encode())} of {total} bytes shown]"
+    beginning = text[:low]
+    return f"{beginning}... [cut: {len(beginning.encode())} of {total} bytes shown]"
 
 
 def _json_size(text: str) -> int:
