@@ -67,7 +67,7 @@ class Arguments(Mutable):
             plain = parse_json(text)
             details = error.errors(include_url=False, include_context=False, include_input=False)
             faults = [_fault(found, plain) for found in details[:10_000]]  # of more, the rest is ignored
-            corrected = _with_whole_numbers(text, faults)
+            corrected = _with_integers(text, faults)
             if corrected is not None:
                 try:
                     return self._parse(corrected)
@@ -140,7 +140,7 @@ def _overlaps(path: Path, other: Path) -> bool:
     return path[: len(other)] == other[: len(path)]
 
 
-def _with_whole_numbers(text: str, faults: list[_Fault]) -> str | None:
+def _with_integers(text: str, faults: list[_Fault]) -> str | None:
     """Replace 5.0 by 5 where an integer is expected; None if there is no such value."""
     paths = [
         fault.path
