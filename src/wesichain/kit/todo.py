@@ -20,7 +20,7 @@ _INSTRUCTIONS = (
 
 
 class PlanItem(TypedDict):
-    """One task of a plan, and its status."""
+    """One thing to do, and how far it is."""  # in the schema that models and recordings have
 
     task: str
     status: Literal["pending", "in_progress", "done"]

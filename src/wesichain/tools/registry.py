@@ -59,7 +59,7 @@ class ToolSet:
     def of(cls, tools: Iterable[ToolLike]) -> ToolSet:
         """Return a set of these tools and functions."""
         if not hasattr(tools, "__iter__"):
-            raise ToolDefinitionError(f"tools have to be a list, not {preview(tools)}")
+            raise ToolDefinitionError(f"tools are given as a list: [...], not {preview(tools)}")
         made = cls()
         for item in tools:
             made.register(item)

@@ -68,7 +68,9 @@ async def test_a_token_is_asked_for_and_a_wrong_one_is_named() -> None:
         async with McpServer.http(url, headers={"Authorization": "Bearer correct-horse"}) as server:
             assert (await call(server, "place", {"town": "Oslo"})).ok
         for headers in ({}, {"Authorization": "Bearer wrong-horse"}):
-            with pytest.raises(ToolError, match=r"authentication \(HTTP 401\).*OAuthClientProvider") as caught:
+            with pytest.raises(
+                ToolError, match=r"authentication \(HTTP 401\).*OAuthClientProvider"
+            ) as caught:
                 await McpServer.http(url, headers=headers).__aenter__()
             assert caught.value.kind is ToolErrorKind.UNAVAILABLE
             assert "wrong-horse" not in str(caught.value)
