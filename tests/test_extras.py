@@ -123,9 +123,7 @@ ROWS = {
     "an isolated closure": (
         "cloudpickle",
         CLOSURE,
-        needs(
-            "an isolated tool that is no function at the top level of a module", "cloudpickle", "isolation"
-        ),
+        needs("an isolated tool that is not a top-level function of a module", "cloudpickle", "isolation"),
     ),
     "a store": ("psycopg", "from wesichain.store import PostgresStore", POSTGRES),
     "checkpoints": ("psycopg", "import wesichain.graph.postgres", POSTGRES),

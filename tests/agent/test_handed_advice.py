@@ -206,7 +206,9 @@ async def test_a_part_has_the_steps_tools_and_advice_of_its_agent_alone() -> Non
     assert [*cashier.metadata["tools"]] == ["look"]
     assert (clerk.total_iterations, cashier.total_iterations) == (1, 2)
     assert clerk.answer == cashier.answer == "done"
-    with pytest.raises(ValueError, match="'nobody' did not act in the run r; the agents are 'clerk', 'cashier'"):
+    with pytest.raises(
+        ValueError, match="'nobody' did not act in the run r; the agents are 'clerk', 'cashier'"
+    ):
         TaskOutput.of(result, agent="nobody")
     alone = await Agent(ScriptedLlm(["y"]), name="one").run("q")
     assert TaskOutput.of(alone, agent="one").answer == "y"

@@ -51,7 +51,7 @@ NOT_AWAITED = (
     '{"value":"done","note":"not made, because it was not awaited: lookup(). Write await before every call."}'
 )
 NO_JSON = "is not a JSON value; use texts, numbers, lists and dicts"
-NO_RESULT = "the value of the last expression is no result"
+NO_RESULT = "the value of the last expression cannot be returned"
 
 
 def _plain() -> None:
@@ -101,7 +101,7 @@ class TestPrograms:
             ),
             pytest.param(
                 "try:\n    await lookup('a')\nexcept TypeError as e:\n    x = str(e)\nx",
-                "lookup() takes keyword arguments alone: await lookup(name=value)",
+                "lookup() takes only keyword arguments: await lookup(name=value)",
                 id="arguments-without-a-name-are-an-exception",
             ),
             pytest.param("print('a', 1)\n{'k': (1, 2), 's': {3, 1}}", '{"value":{"k":[1,2],"s":[1,3]},"printed":"a 1\\n"}', id="what-was-printed"),
@@ -201,7 +201,7 @@ class TestPrograms:
 
     async def test_it_is_run_by_an_agent_and_nothing_else(self) -> None:
         registry = ToolSet.of(CodeMode([lookup]).tools).build()
-        for code, said in (("1", "inside the run of an agent"), ("x" * 50_001, "at most 50000")):
+        for code, said in (("1", "in a run of an agent"), ("x" * 50_001, "at most 50000")):
             result = await registry.dispatch(ToolCall("c", "run_code", {"code": code}))
             assert said in str(result.error)
 

@@ -146,7 +146,7 @@ class TestOffload:
         shown = llm.requests[1].messages[-1].text
         assert isinstance(outcome, Completed)
         assert shown.startswith("page 1:")
-        assert "was not kept" in shown
+        assert "could not be stored" in shown
         assert estimate_tokens(shown) <= 500
 
     @pytest.mark.parametrize("over", [0, -1, 99, 2.5, True, "many"])

@@ -93,6 +93,15 @@ async def test_an_embedder_finds_by_meaning_and_its_vectors_go_with_the_fact() -
     assert await store.search(()) == []
 
 
+async def test_meaning_is_the_direction_of_a_vector_and_not_its_length() -> None:
+    tools = tools_of(Memory(MemoryStore(), by_deps, embedder=Letters()))
+    for text in ("ab" * 50, "aa", "...", "zz"):  # the third has a vector of zeros
+        await use(tools, "remember", "ann", text=text)
+    facts = (await use(tools, "recall", "ann", query="a"))["facts"]
+    assert [fact["text"] for fact in facts[:2]] == ["aa", "ab" * 50]
+    assert len(facts) == 4
+
+
 scopes = st.one_of(
     st.sampled_from(
         ["a", "a/b", ("a", "b"), '["a","b"]', "a%2Fb", "A", " a", 1, "1", ("1",), ("a",), "memory", "%"]
@@ -139,7 +148,7 @@ async def test_without_a_scope_everything_is_refused(tool: str, args: Any) -> No
     for deps in (None, "", " ", (), ("a", None), True, 1.5, ["a"], "\ud800", "a\0b", object()):
         with pytest.raises(Exception, match="refused"):
             await use(tools, tool, deps, **args)
-        with pytest.raises(ConfigError, match="no scope"):
+        with pytest.raises(ConfigError, match="not a scope"):
             await memory.erase(cast("Any", deps))
     with pytest.raises(Exception, match="refused") as caught:
         await use(tools_of(Memory(store, _raises)), tool, "ann", **args)
@@ -154,7 +163,7 @@ async def test_a_fact_is_bounded(text: str) -> None:
 
 
 async def test_a_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wesichain.kit.memory._MOST", 2)
+    monkeypatch.setattr("wesichain.kit.memory._MAX_FACTS", 2)
     tools = tools_of(Memory(MemoryStore(), by_deps))
     for text in ("x" * 4_000, "two"):
         await use(tools, "remember", "ann", text=text)

@@ -138,7 +138,7 @@ def test_what_is_quoted_is_read_back(text: str, form: str) -> None:
         pytest.param("---\nname: a\ndescription: b\x1b[0m\n---\n", "not printable", id="escapes"),
         pytest.param("---\nname: a\nname: b\ndescription: c\n---\n", "twice", id="a-field-twice"),
         pytest.param('---\nname: "a\ndescription: c\n---\n', "cannot be read", id="an-open-quotation"),
-        pytest.param("---\nwhat is this\n---\n", "no 'key: text'", id="no-field"),
+        pytest.param("---\nwhat is this\n---\n", "is not 'key: text'", id="no-field"),
         pytest.param("---\nname: a\ndescription: \xe9\n---\n", "not text", id="another-encoding"),
     ],
 )
@@ -151,13 +151,13 @@ def test_a_skill_that_cannot_be_read_is_named(tmp_path: Path, text: str, words: 
 
 
 def test_folders_without_skills_and_names_twice(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="not there"):
+    with pytest.raises(ConfigError, match="does not exist"):
         Skills(tmp_path / "none")
-    with pytest.raises(ConfigError, match="takes the folders"):
+    with pytest.raises(ConfigError, match="needs at least one folder"):
         Skills()
     _skill(tmp_path / "one", "a")
     _skill(tmp_path / "two", "a", folder="b")
-    with pytest.raises(ConfigError, match="two skills are called 'a'"):
+    with pytest.raises(ConfigError, match="two skills are named 'a'"):
         Skills(tmp_path / "one", tmp_path / "two")
     assert [*Skills(tmp_path / "one" / "a").skills] == ["a"]
 

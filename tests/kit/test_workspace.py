@@ -16,12 +16,14 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typing_extensions import override
 
 from tests.draws import draws
 from tests.kit.talking import call, scripted, tools_of
 from wesichain.core import ToolCall
 from wesichain.errors import ConfigError, DuplicateToolError, ToolError
 from wesichain.kit import FileLimits, Files, FolderFiles, MemoryFiles, Workspace
+from wesichain.tools import CancellationToken, ToolContext
 
 SECRET = "the secret of the host"
 
@@ -85,7 +87,7 @@ class TestTools:
 
     @pytest.mark.parametrize("files", [None, "path", MemoryFiles])
     def test_what_are_no_files_is_refused(self, files: Any) -> None:
-        with pytest.raises(ConfigError, match="no files"):
+        with pytest.raises(ConfigError, match="is not a workspace"):
             Workspace(files)
 
 
@@ -165,6 +167,39 @@ async def test_a_match_is_shown_with_its_surroundings_wherever_it_stands() -> No
     for number in range(60):
         files.write(f"n{number}", "fish")
     assert len(await call(tools_of(Workspace(files)), "search_files", text="fish")) == 50
+
+
+class CountedFiles(MemoryFiles):
+    """Notes which files are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.were_read: list[str] = []
+
+    @override
+    def read(self, path: str) -> str:
+        self.were_read.append(path)
+        return super().read(path)
+
+
+async def test_a_search_stops_at_its_limit_and_when_its_run_is_cancelled() -> None:
+    files, token = CountedFiles(), CancellationToken()
+    for number in range(60):
+        files.write(f"n{number:02}", "fish")
+    search, ctx = ToolCall("c", "search_files", {"text": "fish"}), ToolContext(cancellation=token)
+    registry = tools_of(Workspace(files))
+    assert len(cast("Any", (await registry.dispatch(search, ctx)).value)) == 50
+    assert len(files.were_read) == 50
+    token.cancel()
+    assert (await registry.dispatch(search, ctx)).value == []
+    assert len(files.were_read) == 50
+
+
+@pytest.mark.parametrize("length", [0, -1])
+async def test_a_page_has_a_length(files: Files, length: int) -> None:
+    files.write("a", "aaa")
+    with pytest.raises(Exception, match=f"length is {length}; read 1 to 6000 characters"):
+        await call(tools_of(Workspace(files)), "read_file", path="a", length=length)
 
 
 NAMES = [

@@ -163,7 +163,7 @@ def test_a_method_is_a_tool_of_its_instance() -> None:
     assert one.put(1) == 2
     assert result_of(one.put, {"a": 1}) == 2
     assert result_of(two.put, {"a": 1}) == 3
-    with pytest.raises(ToolDefinitionError, match="'put' is a method; take it from an instance"):
+    with pytest.raises(ToolDefinitionError, match="'put' is a method; use the tool of an instance"):
         ToolSet().register(Shelf.put)
 
 

@@ -157,14 +157,14 @@ async def test_it_has_no_more_rights_than_we() -> None:
 
 
 async def test_an_answer_beyond_what_is_taken_is_not_read() -> None:
-    assert "1099511627776 bytes; at most" in await error(attacks.flood)
+    assert "1099511627776 bytes; the limit is" in await error(attacks.flood)
 
 
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        (0, "its process ended with status 0 before it gave a result"),
-        (5 << 8, "its process ended with status 5 before it gave a result"),
+        (0, "its process ended with status 0 before it returned a result"),
+        (5 << 8, "its process ended with status 5 before it returned a result"),
         (signal.SIGKILL, "its process was killed by SIGKILL"),
         (signal.SIGXCPU, "it used more than its 3 s of CPU and was killed"),
         (40, "its process was killed by signal 40"),
@@ -254,7 +254,7 @@ async def test_one_that_kills_its_keeper_ends_itself_alone(group: bool, strays: 
     await call(attacks.remember)
     server = warm_processes()
     neighbours = asyncio.gather(*(value(attacks.remember) for _ in range(4)))
-    assert "killed from outside" in await error(attacks.kill_above, group=group)
+    assert "killed by another process" in await error(attacks.kill_above, group=group)
     assert await neighbours == [1, 1, 1, 1]
     assert await value(attacks.remember) == 1
     assert warm_processes() == server
@@ -328,7 +328,7 @@ if IS_READ_AGAIN:
     seen.touch()
     threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
 """
-REBUILT = "it cannot be made in a process of its own: "
+REBUILT = "it cannot be created in a separate process: "
 
 
 @pytest.mark.parametrize(
@@ -337,13 +337,13 @@ REBUILT = "it cannot be made in a process of its own: "
         pytest.param("plain.py", "", "hello", id="nothing"),
         pytest.param("no.where.py", "", "hello", id="its-package-is-nowhere"),
         pytest.param("plain.txt", "", f"{REBUILT}ImportError: module 'plain' cannot be read from", id="no-python"),
-        pytest.param("ends.py", "if IS_READ_AGAIN:\n    os._exit(3)", "ended while it was made", id="ends"),
+        pytest.param("ends.py", "if IS_READ_AGAIN:\n    os._exit(3)", "ended while the tool was created", id="ends"),
         pytest.param("raises.py", "if IS_READ_AGAIN:\n    1 / 0", f"{REBUILT}ZeroDivisionError", id="raises"),
         pytest.param("once.py", ONCE, f"{REBUILT}RuntimeError: not twice", id="raises-in-the-worker"),
         pytest.param(
             "lacks.py",
             'if IS_READ_AGAIN:\n    globals()["tool"] = lambda **_: lambda function: None',
-            "lacks.py has no 'hello' when it is read again",
+            "lacks.py has no 'hello' when it is imported again",
             id="lacks-the-tool",
         ),
     ],
@@ -355,6 +355,19 @@ async def test_what_a_module_does_when_it_is_read_again(
     path.write_text(MODULE.format(program=os.getpid(), again=again), encoding="utf-8")
     result = await call(import_from(path).hello)
     assert said in str(result.value if result.ok else result.error)
+
+
+async def test_an_import_that_hangs_is_an_error_and_its_process_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wesichain.tools.isolated.pool.IMPORT_SECONDS", 1.0)
+    note, path = tmp_path / "note", tmp_path / "hangs.py"
+    hangs = f"if IS_READ_AGAIN:\n    Path({str(note)!r}).write_text(str(os.getpid()))\n    time.sleep(3600)"
+    path.write_text(MODULE.format(program=os.getpid(), again=hangs), encoding="utf-8")
+    assert await error(import_from(path).hello) == (
+        f"tool 'hello' failed: {REBUILT}importing its module takes more than 1 s"
+    )
+    assert await is_gone(await noted(note))
 
 
 def import_from(file: Path) -> Any:
@@ -453,7 +466,7 @@ async def test_nothing_leaks() -> None:
 
 
 async def test_what_it_answers_is_never_unpickled(tmp_path: Path) -> None:
-    assert "its answer is not JSON" in await error(attacks.answer_with_pickle, note=str(tmp_path / "note"))
+    assert "its result is not JSON" in await error(attacks.answer_with_pickle, note=str(tmp_path / "note"))
     assert not (tmp_path / "note").exists()
 
 

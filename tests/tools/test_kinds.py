@@ -60,7 +60,7 @@ def test_a_typed_tool_may_have_a_constructor_of_its_own() -> None:
     made = Configured(7)
     assert result_of(made, {"city": "Rome"}) == {"wind": 7.0}
     assert made.spec.description == "Said by the docstring."
-    with pytest.raises(ToolDefinitionError, match="Configured cannot be made without arguments"):
+    with pytest.raises(ToolDefinitionError, match="Configured cannot be created without arguments"):
         ToolSet().register(Configured)
 
 
@@ -90,9 +90,9 @@ def test_a_typed_tool_says_its_types() -> None:
         def run(self, args: A, ctx: ToolContext) -> int:
             return 1
 
-    with pytest.raises(ToolDefinitionError, match="Bare does not say its types"):
+    with pytest.raises(ToolDefinitionError, match="Bare has no types"):
         ToolSet().register(Bare)
-    with pytest.raises(ToolDefinitionError, match="Open does not say its types"):
+    with pytest.raises(ToolDefinitionError, match="Open has no types"):
         ToolSet().register(Open)
     with pytest.raises(ToolDefinitionError, match="tool 'Wrong': int is not an object"):
         ToolSet().register(Wrong)

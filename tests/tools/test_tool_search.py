@@ -170,7 +170,7 @@ def test_a_registry_offers_the_search_and_not_what_it_hides() -> None:
 
 def test_sources_do_not_stand_in_sources() -> None:
     inside = DynamicTools(lambda: [ToolSearch(CATALOG)])
-    with pytest.raises(ToolDefinitionError, match="it gives tools and functions"):
+    with pytest.raises(ToolDefinitionError, match="it has to return tools and functions"):
         asyncio.run(inside.tools(RunContext()))
 
 
@@ -195,7 +195,7 @@ def test_dynamic_tools_take_a_function_of_the_context_or_of_nothing() -> None:
         asyncio.run(DynamicTools(refuse).tools(ctx))
     with pytest.raises(ToolDefinitionError, match="pass a function"):
         DynamicTools([get_weather])  # type: ignore[arg-type]
-    with pytest.raises(ToolDefinitionError, match="it takes the RunContext, or nothing"):
+    with pytest.raises(ToolDefinitionError, match="it has to take the RunContext, or nothing"):
         DynamicTools(lambda a, b: [])
     with pytest.raises(AgentError, match="raised ZeroDivisionError"):
         asyncio.run(DynamicTools(lambda: 1 / 0).tools(ctx))
@@ -220,5 +220,5 @@ def test_a_server_has_no_runs_to_give_tools_to() -> None:
     from wesichain.errors import ConfigError
     from wesichain.tools.mcp import serve_stdio
 
-    with pytest.raises(ConfigError, match="ToolSearch gives tools to the runs of an agent"):
+    with pytest.raises(ConfigError, match="ToolSearch needs the runs of an agent"):
         asyncio.run(serve_stdio([ToolSearch(CATALOG)]))

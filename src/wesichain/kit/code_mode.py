@@ -1,4 +1,4 @@
-"""CodeMode: a tool that runs a program over other tools; the program's calls are calls of the run."""
+"""CodeMode: a tool that runs a program which calls other tools."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from .program import CodeProgram, ProgramLimits
 
 _NAME = "run_code"
-_LONGEST = 50_000  # characters of a program
+_MAX_CHARACTERS = 50_000  # characters of a program
 
 
 class CodeMode(Capability):
-    """Gives the model one tool, `run_code`, and these tools as functions of the programs that it writes.
+    """One tool, `run_code`, that runs programs which the model writes; they can call the given tools.
 
     A program awaits its calls, with keyword arguments; `asyncio.gather` makes several at once, and the value
     of its last expression is the result. Every call is a call of the run: it is checked, approved, recorded
     and replayed like any other, and spends `tool_calls` and no step. A call that fails or is refused raises
     RuntimeError in the program. A program that is interrupted continues where it was, and repeats no call.
 
-    `max_calls` limits the calls of one program, over all its resumes, `seconds` its computing time, without
-    the time that it waits for calls, and `memory_mb` its memory.
+    `max_calls` limits the calls of one program, over all its resumes, `seconds` its computing time (time
+    spent waiting for calls is not counted), and `memory_mb` its memory.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class CodeMode(Capability):
             raise ConfigError("CodeMode: max_calls, seconds and memory_mb have to be above 0")
         registry = tools if isinstance(tools, ToolRegistry) else ToolSet.of(tools).build()
         if registry.sources or not len(registry):
-            raise ConfigError("CodeMode takes at least one tool, and no sources of tools that change")
+            raise ConfigError("CodeMode needs at least one tool, and cannot use DynamicTools or ToolSearch")
         for name in registry.names:
             if not name.isidentifier() or keyword.iskeyword(name):
                 raise ConfigError(f"CodeMode: the tool {name!r} cannot be called in a program; rename it")
@@ -61,12 +61,12 @@ class _Code(TypedDict):
 
 
 class _RunCode(TypedTool[_Code, Any]):
-    """The tool that runs a program: one run below the call, with the program in place of a model."""
+    """The tool that runs a program: a child run, in which the program takes the place of the model."""
 
     name = _NAME
     is_agent = True
     runs_programs = True
-    effect = "once"  # its calls are the run's, and are not made again
+    effect = "once"  # its calls are calls of the run, and are not repeated
     timeout = AgentTool.timeout
 
     def __init__(self, registry: ToolRegistry, limits: ProgramLimits) -> None:
@@ -79,8 +79,10 @@ class _RunCode(TypedTool[_Code, Any]):
     async def run(self, args: _Code, ctx: ToolContext) -> Any:
         from .program import CodeProgram
 
-        if len(args["code"]) > _LONGEST:
-            raise ToolError(f"the program has {len(args['code'])} characters; write at most {_LONGEST}")
+        if len(args["code"]) > _MAX_CHARACTERS:
+            raise ToolError(
+                f"the program has {len(args['code'])} characters; write at most {_MAX_CHARACTERS}"
+            )
         program = CodeProgram(args["code"], frozenset(self._registry.names), self._limits)
         outcome = await self._runtime(program, ctx).run(args["code"], parent=ctx, on_open=program.attach)
         match outcome:
@@ -94,27 +96,27 @@ class _RunCode(TypedTool[_Code, Any]):
                 raise RunInterruptedError(f"the program was interrupted: {reason}", outcome)
 
     def _runtime(self, program: CodeProgram, ctx: ToolContext) -> AgentRuntime[str]:
-        """A runtime for one program, with the settings of the run above."""
-        above: Any = getattr(ctx.link, "settings", None)
-        if above is None:
-            raise ToolError("run_code runs inside the run of an agent, and nowhere else")
+        """Return a runtime for one program, with the settings of the parent run."""
+        parent: Any = getattr(ctx.link, "settings", None)
+        if parent is None:
+            raise ToolError("run_code can only be called in a run of an agent")
         return AgentRuntime(
             program,
             self._registry,
             name=_NAME,
             policy=ObserveErrors(),
-            # Its steps are free; the budget is there to give its replies, which cost nothing, a price.
+            # Its steps are free. The budget is needed for the price of its replies, which is 0.
             budget=Budget(prices={program.model: (0.0, 0.0)}),
-            middleware=[_AroundTools(one) for one in above.middleware],
-            tool_concurrency=above.tool_concurrency,
-            approval_ttl=above.approval_ttl,
+            middleware=[_ToolMiddleware(one) for one in parent.middleware],
+            tool_concurrency=parent.tool_concurrency,
+            approval_ttl=parent.approval_ttl,
             exclude_after=None,
             loop_guard=None,
         )
 
 
-class _AroundTools(Middleware):
-    """Middleware of the run above, around the calls of a program: it has no model of its own."""
+class _ToolMiddleware(Middleware):
+    """Wraps the calls of a program with the middleware of the parent run; there are no model calls."""
 
     def __init__(self, inner: Middleware) -> None:
         self._inner = inner
@@ -124,17 +126,17 @@ class _AroundTools(Middleware):
         return await self._inner.wrap_tool(ctx, call, call_next)
 
 
-def _result(ended: Any) -> Any:
-    """The value of a program, with what it printed and a note; one that failed is a `ToolError`."""
-    printed = ended.get("printed", "")
-    if "error" in ended:
-        raise ToolError(f"{ended['error']}\nIt had printed:\n{printed}" if printed else ended["error"])
+def _result(reply: Any) -> Any:
+    """Return the value of a program, with its output and a note. Raises `ToolError` if the program failed."""
+    printed = reply.get("printed", "")
+    if "error" in reply:
+        raise ToolError(f"{reply['error']}\nIt had printed:\n{printed}" if printed else reply["error"])
     parts = ("value", "printed", "note")
-    return ended["value"] if len(ended) == 1 else {name: ended[name] for name in parts if name in ended}
+    return reply["value"] if len(reply) == 1 else {name: reply[name] for name in parts if name in reply}
 
 
 def _described(registry: ToolRegistry, limits: ProgramLimits) -> str:
-    """The description of the tool: how to write a program, and the functions that it has."""
+    """Return the description of the tool: how to write a program, and its functions."""
     offered = {spec.name for spec in registry.specs()}
     functions = "\n".join(
         f"await {tool.signature}  # {tool.description}" for tool in registry if tool.name in offered

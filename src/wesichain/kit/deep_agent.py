@@ -33,9 +33,9 @@ def deep_agent(
 ) -> Agent[Any, Any]:
     """Return an `Agent` with a plan, a workspace, offloading and subagents.
 
-    Without `files` each run has a workspace of its own, which is stored with its outcome. `over_tokens` is
-    the size from which results are kept in the workspace. Further `capabilities` and `options` are those of
-    `Agent`; unless they say otherwise, a run has 300 steps, and its requests have at most 32,000 tokens.
+    Without `files` each run has its own workspace, which is stored with its outcome. Results of more than
+    `over_tokens` are stored in the workspace. `capabilities` and `options` are passed to `Agent`; by default,
+    a run has 300 steps, and its requests have at most 32,000 tokens.
     """
     given = RunFiles(over_tokens=over_tokens) if files is None else files
     kit: list[Capability] = [Todo(), Workspace(given), Offload(given, over_tokens)]

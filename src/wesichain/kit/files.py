@@ -1,4 +1,4 @@
-"""Files: the texts of a workspace, in memory or in a folder that nothing leads out of."""
+"""Files: the text files of a workspace, in memory or below one folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wesichain.errors import ConfigError, ToolError
 
 
 class FileLimits(Value):
-    """The bounds of a workspace: bytes of one file, bytes of all files, and how many files."""
+    """Limits of a workspace: bytes of one file, bytes of all files, and the number of files."""
 
     file_bytes: int = 1_000_000
     total_bytes: int = 100_000_000
@@ -29,11 +29,11 @@ class FileLimits(Value):
 
     def __post_init__(self) -> None:
         if min(self.file_bytes, self.total_bytes, self.files) < 0:
-            raise ConfigError(f"{self!r}: a limit of files is 0 or more")
+            raise ConfigError(f"{self!r}: the limits have to be 0 or more")
 
     def check(self, path: str, size: int, others: dict[str, int]) -> None:
-        """See that a file of this size may stand beside the others; raises `ToolError` where it may not."""
-        rest = {name: bytes_ for name, bytes_ in others.items() if name != path}
+        """Raise `ToolError` if a file of this size exceeds a limit; `others` are the files that exist."""
+        rest = {name: other_size for name, other_size in others.items() if name != path}
         if size > self.file_bytes:
             raise ToolError(f"{path!r} would have {size} bytes; a file has at most {self.file_bytes}")
         if size + sum(rest.values()) > self.total_bytes:
@@ -44,23 +44,23 @@ class FileLimits(Value):
 
 @runtime_checkable
 class Files(Protocol):
-    """The texts of a workspace, by their paths. What cannot be done is a `ToolError`."""
+    """The text files of a workspace, by path. Methods raise `ToolError` for what is not possible."""
 
     def sizes(self) -> dict[str, int]:
-        """The bytes of every file, by its path."""
+        """Return the size of every file in bytes, by path."""
         ...
 
     def read(self, path: str) -> str:
-        """The text of a file."""
+        """Return the text of a file."""
         ...
 
     def write(self, path: str, text: str) -> None:
-        """Make a file, or replace it, all or nothing."""
+        """Create a file or replace it, atomically."""
         ...
 
 
 class MemoryFiles(Files):
-    """Keeps texts for as long as it lives. Loops and threads of the process may share it."""
+    """Files in memory. Event loops and threads of the process may share an instance."""
 
     def __init__(self, *, limits: FileLimits | None = None) -> None:
         self._limits = limits or FileLimits()
@@ -87,7 +87,7 @@ class MemoryFiles(Files):
             self.put(path, text)
 
     def check(self, path: str, text: str) -> None:
-        """Raise the `ToolError` that `write` would raise, and write nothing."""
+        """Raise the `ToolError` that `write` would raise, without writing."""
         parts = file_parts(path)
         name = "/".join(parts)
         self._limits.check(name, len(_encoded(path, text)), self._sizes)
@@ -96,26 +96,26 @@ class MemoryFiles(Files):
             raise ToolError(f"{path!r} cannot be both a file and a folder")
 
     def put(self, path: str, text: str) -> None:
-        """Write a file that was checked before."""
+        """Write a file without checking it."""
         name = "/".join(file_parts(path))
         self._texts[name] = text
         self._sizes[name] = len(_encoded(path, text))
 
 
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-# A named pipe would block whoever opens it.
+# To open a named pipe would block.
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 _PART = ".part-"  # a file that is being written; never listed
 
 
 class FolderFiles(Files):
-    """The files of a folder, which is made if it is missing.
+    """The files of a folder, which is created if it is missing.
 
-    The folder is a wall. Every folder of a path is opened relative to the handle of the one before, without
-    following links, so that neither a link nor a rename in the meantime leads outside; links, devices and
-    pipes in it are neither listed nor read. A write replaces a file by a new one, and never writes through
-    a link. What is not UTF-8 text is listed and not read.
+    Nothing outside the folder can be read or written: every folder of a path is opened relative to the
+    handle of its parent, without following links, so that neither a link nor a concurrent rename leads
+    outside. Links, devices and pipes are neither listed nor read. A write replaces a file by a new one, and
+    never writes through a link. Files that are not UTF-8 text are listed, but cannot be read.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, limits: FileLimits | None = None) -> None:
@@ -134,11 +134,11 @@ class FolderFiles(Files):
     @override
     def read(self, path: str) -> str:
         *folders, name = file_parts(path)
-        with _plainly(path), self._open_folder(folders) as folder:
+        with _as_tool_errors(path), self._open_folder(folders) as folder:
             handle = os.open(name, _READ, dir_fd=folder)
             with os.fdopen(handle, "rb") as file:
-                found = os.fstat(handle)
-                if not stat.S_ISREG(found.st_mode):
+                status = os.fstat(handle)
+                if not stat.S_ISREG(status.st_mode):
                     raise _missing(path)
                 content = file.read(self._limits.file_bytes + 1)
         if len(content) > self._limits.file_bytes:
@@ -152,14 +152,14 @@ class FolderFiles(Files):
     def write(self, path: str, text: str) -> None:
         *folders, name = file_parts(path)
         content = _encoded(path, text)
-        with self._lock, _plainly(path):
+        with self._lock, _as_tool_errors(path):
             self._limits.check("/".join((*folders, name)), len(content), self.sizes())
             with self._open_folder(folders, make=True) as folder:
                 _replace(folder, name, content)
 
     @contextmanager
     def _open_folder(self, names: list[str], *, make: bool = False) -> Generator[int]:
-        """The handle of a folder, opened name by name from the root."""
+        """Open a folder name by name from the root, and yield its handle."""
         handle = os.dup(self._root)
         try:
             for name in names:
@@ -191,19 +191,19 @@ def _replace(folder: int, name: str, content: bytes) -> None:
 
 
 def _walk(folder: int, above: str, most: int) -> Iterator[tuple[str, int]]:
-    """The files below an open folder; links and what is neither file nor folder are left out."""
+    """Yield the regular files below an open folder. Links, devices and pipes are skipped."""
     count = 0
     with os.scandir(folder) as entries:
         names = sorted(entry.name for entry in entries)
     for name in names:
         if name.startswith(_PART) or not _is_nameable(above + name):
             continue
-        with suppress(OSError):  # it may be gone by now
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if stat.S_ISREG(found.st_mode):
+        with suppress(OSError):  # it may have been deleted
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISREG(status.st_mode):
                 count += 1
-                yield above + name, found.st_size
-            elif stat.S_ISDIR(found.st_mode):
+                yield above + name, status.st_size
+            elif stat.S_ISDIR(status.st_mode):
                 below = os.open(name, _FOLDER, dir_fd=folder)
                 try:
                     for item in _walk(below, f"{above}{name}/", most - count):
@@ -235,34 +235,34 @@ def _missing(path: str) -> ToolError:
 
 
 @contextmanager
-def _plainly(path: str) -> Generator[None]:
-    """A fault of the file system as an error for the model, without the path of the root."""
+def _as_tool_errors(path: str) -> Generator[None]:
+    """Convert an error of the file system to a `ToolError` without the path of the root."""
     try:
         yield
     except FileNotFoundError:
         raise _missing(path) from None
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
-            raise _missing(path) from None  # a link, or no file
+            raise _missing(path) from None  # a link, a device or a pipe
         why = os.strerror(error.errno) if error.errno else type(error).__name__
         raise ToolError(f"{path!r} cannot be used: {why.lower()}") from None
 
 
 # --- paths ------------------------------------------------------------------------------------------
 
-_LONGEST = 1_024  # characters of a path
-_DEEPEST = 32  # folders
-_NAME_BYTES = 255  # what file systems take
+_MAX_CHARACTERS = 1_024  # characters of a path
+_MAX_DEPTH = 32  # folders
+_MAX_NAME_BYTES = 255  # what file systems take
 
 
 def parts_of(path: str) -> tuple[str, ...]:
-    """The folders and the file that a relative path names; raises `ToolError` for every other path.
+    """Split a relative path into its folders and its file. Raises `ToolError` for every other path.
 
-    The path is checked in its compatibility form too (NFKC), in which a full-width dot is a dot: what could
-    lead out of the root in any form is refused in all of them.
+    The path is also checked in its compatibility form (NFKC), in which a full-width dot is a dot: a path that
+    could lead out of the root in either form is refused.
     """
-    if not path or len(path) > _LONGEST:
-        raise ToolError(f"a path has 1 to {_LONGEST} characters, not {len(path)}")
+    if not path or len(path) > _MAX_CHARACTERS:
+        raise ToolError(f"a path has 1 to {_MAX_CHARACTERS} characters, not {len(path)}")
     if any(unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") for letter in path):
         raise ToolError(f"the path {path!r} has control characters; use plain letters")
     normal = unicodedata.normalize("NFKC", path)
@@ -271,14 +271,14 @@ def parts_of(path: str) -> tuple[str, ...]:
     if normal.count("/") != path.count("/") or any(part.strip() == ".." for part in normal.split("/")):
         raise ToolError(f"the path {path!r} leads out of its folder; use one such as 'notes/a.md'")
     parts = tuple(part for part in path.split("/") if part not in ("", "."))
-    if len(parts) > _DEEPEST or any(len(part.encode()) > _NAME_BYTES for part in parts):
+    if len(parts) > _MAX_DEPTH or any(len(part.encode()) > _MAX_NAME_BYTES for part in parts):
         raise ToolError(f"the path {path!r} is too deep or has a name that is too long")
     return parts
 
 
 def file_parts(path: str) -> tuple[str, ...]:
-    """The folders and the file of a path that has to name a file."""
+    """Split a path that has to name a file."""
     parts = parts_of(path)
     if not parts:
-        raise ToolError(f"the path {path!r} names no file")
+        raise ToolError(f"the path {path!r} does not name a file")
     return parts

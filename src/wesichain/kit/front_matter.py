@@ -1,8 +1,8 @@
 """Front matter: the fields at the head of a Markdown file, between two lines of three dashes.
 
-Of YAML it reads what such heads are made of: a key and a text on one line (plain or quoted), texts that
-continue on indented lines, and block texts (`>` and `|`). A plain text may contain a colon, as many do that
-YAML refuses. Fields that nobody asks for (lists and maps among them) are skipped, whatever they are.
+The supported subset of YAML: a key and a text on one line (plain or quoted), texts that continue on indented
+lines, and block texts (`>` and `|`). Plain texts may contain a colon, which YAML refuses. All fields that are
+not `wanted` are skipped, lists and maps among them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "\n": ""}
 
 
 def split_front_matter(text: str, where: str, wanted: Collection[str] = ()) -> tuple[dict[str, str], str]:
-    """The wanted fields of a file's head, and the text below it.
+    """Return the wanted fields of a file's front matter, and the text below it.
 
-    Raises `ConfigError` where there is no head, or a wanted field cannot be read.
+    Raises `ConfigError` if there is no front matter, or a wanted field cannot be read.
     """
     lines = text.removeprefix("\ufeff").splitlines()
     ends = [number for number, line in enumerate(lines) if line.rstrip() == _FENCE]
     if len(ends) < 2 or ends[0] != 0:
-        raise ConfigError(f"{where} does not begin with a front matter between two lines of '---'")
+        raise ConfigError(f"{where} does not begin with front matter between two lines of '---'")
     body = "\n".join(lines[ends[1] + 1 :]).strip("\n")
     return _fields(lines[1 : ends[1]], where, wanted), body
 
@@ -46,7 +46,7 @@ def _fields(lines: list[str], where: str, wanted: Collection[str]) -> dict[str, 
             continue
         key = _KEY.match(line)
         if key is None:
-            raise ConfigError(f"{where}: the front matter has a line that is no 'key: text': {line[:80]!r}")
+            raise ConfigError(f"{where}: a line of the front matter is not 'key: text': {line[:80]!r}")
         below: list[str] = []
         while lines and (not lines[0].strip() or lines[0][0] in " \t" or lines[0].startswith("- ")):
             below.append(lines.pop(0).strip())
@@ -74,7 +74,7 @@ def _text(first: str, below: list[str], where: str) -> str:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    """The character that an escape stands for; the end of a line is a blank, and nothing if it is escaped."""
+    """Return the character of an escape. A line break is a space, or nothing if it is escaped."""
     code = escape[1]
     if code is None:
         return " "

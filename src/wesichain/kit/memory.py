@@ -1,10 +1,12 @@
-"""Memory: facts that outlive a run, by scope, found by meaning or words, and erased when forgotten."""
+"""Memory: facts that are kept across runs, one set for each scope."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from hashlib import sha256
+from math import hypot
+from operator import mul
 from secrets import token_hex
 from typing import Any, Protocol, TypeAlias, cast
 
@@ -17,11 +19,11 @@ from wesichain.store import Store, StoreItem
 from wesichain.tools import RunContext, TextEmbedder, ToolContext, tool
 
 Scope: TypeAlias = str | int | tuple[str | int, ...]
-"""Whose facts these are: a user's id, or several parts, such as a tenant and a user."""
+"""The owner of a set of facts: a user's id, or several parts, such as a tenant and a user."""
 
-_LONGEST = 4_000  # characters of a fact
-_MOST = 10_000  # facts of a scope
-_RECALLED = 8
+_MAX_CHARACTERS = 4_000  # characters of a fact
+_MAX_FACTS = 10_000  # facts of a scope
+_MAX_RECALLED = 8
 
 _INSTRUCTIONS = (
     "You have a memory that outlives this conversation. Store lasting facts with remember, one at a time; "
@@ -33,32 +35,32 @@ _NOTHING = "Nothing is remembered about this."
 
 
 class FactEmbedder(TextEmbedder, Protocol):
-    """Turns texts into vectors: an embedder of `wesichain.learning` is one."""
+    """Computes the vectors of texts. The embedders of `wesichain.learning` can be used."""
 
     @property
     def name(self) -> str: ...
 
 
 class Fact(TypedDict):
-    """A remembered text, and the id by which it is forgotten."""
+    """A remembered text, and its id, which `forget` takes."""
 
     id: str
     text: str
 
 
 class Recalled(TypedDict):
-    """The result of `recall`: a note that the facts are data, and the facts, the best match first."""
+    """The result of `recall`: a note that the facts are data, and the facts, best match first."""
 
     note: str
     facts: list[Fact]
 
 
 class Memory(Capability):
-    """Tools to `remember`, `recall` and `forget` facts, each scope with its own.
+    """Tools to `remember`, `recall` and `forget` facts. Each scope has its own facts.
 
-    `scope` is a function of the run's context that returns whose facts these are; where it returns None or
-    raises, every tool returns an error. With an `embedder` facts are found by their meaning, without one by
-    their words. A fact is one item of the store, its vector included: `forget` deletes all of it.
+    `scope` is a function of the run's context that returns the owner of the facts; if it returns None or
+    raises, every tool returns an error. Facts are found by meaning with an `embedder`, and by words without
+    one. A fact and its vector are one item of the store, which `forget` deletes.
     """
 
     def __init__(
@@ -87,13 +89,13 @@ class Memory(Capability):
         return _INSTRUCTIONS
 
     async def erase(self, scope: Scope) -> int:
-        """Delete all facts of a scope; returns how many there were."""
-        place = _namespace(scope)
-        if place is None:
-            raise ConfigError(f"{scope!r} is no scope; use a text, a number, or a tuple of them")
-        facts = await self._facts(place)
+        """Delete all facts of a scope, and return their number."""
+        namespace = _namespace(scope)
+        if namespace is None:
+            raise ConfigError(f"{scope!r} is not a scope; use a string, a number, or a tuple of them")
+        facts = await self._facts(namespace)
         for fact in facts:
-            await self._store.delete(place, fact.key)
+            await self._store.delete(namespace, fact.key)
         return len(facts)
 
     async def _remember(self, ctx: ToolContext, text: str) -> str:
@@ -102,20 +104,20 @@ class Memory(Capability):
         Args:
             text: The fact, as one sentence that can be understood alone.
         """
-        place = self._place(ctx)
-        if not text.strip() or len(text) > _LONGEST:
+        namespace = self._namespace_of(ctx)
+        if not text.strip() or len(text) > _MAX_CHARACTERS:
             size = len(text) if text.strip() else 0
-            raise ToolError(f"a fact has 1 to {_LONGEST} characters, not {size}; keep what matters")
-        if len(await self._facts(place)) >= _MOST:
-            raise ToolError(f"the memory is full: it has {_MOST} facts; forget some of them first")
-        # The same call, made again, keeps the same fact.
+            raise ToolError(f"a fact has 1 to {_MAX_CHARACTERS} characters, not {size}; keep what matters")
+        if len(await self._facts(namespace)) >= _MAX_FACTS:
+            raise ToolError(f"the memory is full: it has {_MAX_FACTS} facts; forget some of them first")
+        # A call that is run again stores its fact under the same id.
         key = ctx.idempotency_key
         fact_id = sha256(key.encode()).hexdigest()[:16] if key else token_hex(8)
         value: dict[str, Any] = {"text": text}
         if self._embedder is not None:
             (vector,) = await self._vectors([text])
             value |= {"vector": vector, "embedder": self._embedder.name}
-        await self._store.put(place, fact_id, value)
+        await self._store.put(namespace, fact_id, value)
         return f"Remembered as {fact_id}."
 
     async def _recall(self, ctx: ToolContext, query: str = "") -> Recalled:
@@ -124,13 +126,13 @@ class Memory(Capability):
         Args:
             query: Words to search for; without them, the newest facts.
         """
-        place = self._place(ctx)
+        namespace = self._namespace_of(ctx)
         if self._embedder is None or not query.strip():
-            items = await self._store.search(place, query=query, limit=None)
-            found = [item for item in items if item.namespace == place]
+            items = await self._store.search(namespace, query=query, limit=None)
+            found = [item for item in items if item.namespace == namespace]
         else:
-            found = await self._nearest(await self._facts(place), query, self._embedder.name)
-        facts: list[Fact] = [{"id": item.key, "text": _text(item)} for item in found[:_RECALLED]]
+            found = await self._nearest(await self._facts(namespace), query, self._embedder.name)
+        facts: list[Fact] = [{"id": item.key, "text": _text(item)} for item in found[:_MAX_RECALLED]]
         return {"note": _NOTE if facts else _NOTHING, "facts": facts}
 
     async def _forget(self, ctx: ToolContext, id: str) -> str:  # the parameter's public name
@@ -139,36 +141,39 @@ class Memory(Capability):
         Args:
             id: The id of the fact, as recall returns it.
         """
-        place = self._place(ctx)
-        if not id or await self._store.get(place, id) is None:
+        namespace = self._namespace_of(ctx)
+        if not id or await self._store.get(namespace, id) is None:
             raise ToolError(f"there is no fact {id!r}; recall shows those that are there")
-        await self._store.delete(place, id)
+        await self._store.delete(namespace, id)
         return "Forgotten."
 
-    def _place(self, ctx: RunContext[Any]) -> tuple[str, ...]:
-        """Return the namespace of this run's facts; raises `ToolError` where the run has no scope."""
+    def _namespace_of(self, ctx: RunContext[Any]) -> tuple[str, ...]:
+        """Return the namespace of this run's facts. Raises `ToolError` if the run has no scope."""
         try:
-            place = _namespace(self._scope(ctx))
+            namespace = _namespace(self._scope(ctx))
         except Exception as error:
             raise ToolError("the memory is refused: the scope of this run is not known") from error
-        if place is None:
+        if namespace is None:
             raise ToolError("the memory is refused: this run has no scope")
-        return place
+        return namespace
 
-    async def _facts(self, place: tuple[str, ...]) -> list[StoreItem]:
-        return [item for item in await self._store.search(place) if item.namespace == place]
+    async def _facts(self, namespace: tuple[str, ...]) -> list[StoreItem]:
+        return [item for item in await self._store.search(namespace) if item.namespace == namespace]
 
     async def _nearest(self, facts: list[StoreItem], query: str, embedder: str) -> list[StoreItem]:
-        """The facts, those closest in meaning first; vectors of another embedder are made anew."""
+        """Return the facts, most similar first. Vectors of another embedder are computed again."""
         known = {fact.key: _vector(fact, embedder) for fact in facts}
         missing = [fact for fact in facts if known[fact.key] is None]
-        asked, *made = await self._vectors([query, *(_text(fact) for fact in missing)])
-        known |= {fact.key: vector for fact, vector in zip(missing, made, strict=True)}
+        query_vector, *computed = await self._vectors([query, *(_text(fact) for fact in missing)])
+        known |= {fact.key: vector for fact, vector in zip(missing, computed, strict=True)}
 
-        def closeness(fact: StoreItem) -> float:
-            return sum(one * other for one, other in zip(asked, known[fact.key] or (), strict=True))
+        def similarity(fact: StoreItem) -> float:
+            """The cosine similarity to the query, times the length of the query's vector."""
+            vector = known[fact.key] or ()
+            product: float = sum(map(mul, query_vector, vector))
+            return product / (hypot(*vector) or 1.0)
 
-        return sorted(facts, key=closeness, reverse=True)
+        return sorted(facts, key=similarity, reverse=True)
 
     async def _vectors(self, texts: list[str]) -> list[list[float]]:
         assert self._embedder is not None
@@ -181,7 +186,7 @@ class Memory(Capability):
 
 
 def _namespace(scope: Any) -> tuple[str, str] | None:
-    """Return the namespace of a scope: one name below "memory", so that none is a prefix of another."""
+    """Return the namespace of a scope: a single name below "memory", so that none is a prefix of another."""
     parts = list(cast("Any", scope)) if isinstance(scope, tuple) else [scope]
     if not parts or not all(isinstance(part, str | int) and not isinstance(part, bool) for part in parts):
         return None
@@ -189,7 +194,7 @@ def _namespace(scope: Any) -> tuple[str, str] | None:
         return None
     try:
         return "memory", dump_json(parts)
-    except CodecError:  # half a character
+    except CodecError:  # a lone surrogate
         return None
 
 

@@ -24,8 +24,8 @@ class Offload(Capability):
     """Stores results of more than `over_tokens` in files, and sends the model their beginning.
 
     The log of the run contains the complete result; requests contain at most `over_tokens` of it, with its
-    size and its path in the workspace. `files` are those of the agent's `Workspace`, whose tools read them
-    back; results of these tools are never offloaded.
+    size and its path in the workspace. `files` are the files of the agent's `Workspace`, whose tools can read
+    the stored results; the results of these tools are never offloaded.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Offload(Capability):
     ) -> None:
         long = LongResults(over_tokens, count_tokens)
         self.context = (OffloadView(long),)
-        if not isinstance(files, RunFiles):  # those are made from the log, which has every result
+        if not isinstance(files, RunFiles):  # computed from the log, which contains every result
             self.middleware = (_OffloadResults(files_of(files), long),)
 
 
@@ -93,7 +93,9 @@ class _OffloadResults(Middleware):
             return result
         try:
             self._files_of(ctx).write(result_path(text), text)
-        except ToolError as error:  # the call itself went well, and is not to be made again
-            note = f"\n[This is the beginning of {len(text)} characters; the rest was not kept: {error}]"
+        except ToolError as error:  # the call itself has succeeded
+            note = (
+                f"\n[This is the beginning of {len(text)} characters; the rest could not be stored: {error}]"
+            )
             return replace(result, value=self._long.beginning(text, note))
         return result

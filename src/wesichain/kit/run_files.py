@@ -1,4 +1,4 @@
-"""RunFiles: a workspace for each run, computed from the run's log and so stored with it; its long results."""
+"""RunFiles: a workspace for each run, computed from the run's log, and the rules for its long results."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from wesichain.tools import RunContext
 
 from .files import FileLimits, Files, MemoryFiles, parts_of
 
-_CHANGES = ("write_file", "edit_file")
-_RUNS = 16  # whose files are kept in memory; those of others are made anew from their logs
+_WRITING_TOOLS = ("write_file", "edit_file")
+_MAX_RUNS = 16  # whose files are cached; those of other runs are computed again from their logs
 
 
 class RunFiles:
-    """Gives every run a workspace of its own: the files as the calls in the run's log have left them.
+    """Gives every run its own workspace: the files that result from the calls in the run's log.
 
-    It is a function of the run's context, as `Workspace` and `Offload` accept. Nothing is stored beside the
-    log, so that a run that is resumed in another process has its files there. What the calls of one reply
-    write can be read from the next reply on; one reply can change a file once.
+    An instance is a function of the run's context, as `Workspace` and `Offload` accept. Nothing is stored
+    outside the log, so a run that is resumed in another process has its files there. Files that the calls of
+    one reply write can be read from the next reply on; one reply can change a file only once.
     """
 
     def __init__(self, *, over_tokens: int = 2_000, limits: FileLimits | None = None) -> None:
@@ -41,17 +41,17 @@ class RunFiles:
         messages, run = ctx.messages, (ctx.correlation_id, *ctx.scope)
         with self._lock:
             folder = self._folders.pop(run, None)
-            if folder is None or not folder.is_of(messages):
+            if folder is None or not folder.was_computed_from(messages):
                 folder = _Folder(self._long, self._limits)
-            folder.follow(messages)
+            folder.update(messages)
             self._folders[run] = folder
-            if len(self._folders) > _RUNS:
+            if len(self._folders) > _MAX_RUNS:
                 self._folders.popitem(last=False)
-            return _CallFiles(folder, _changing(messages, getattr(ctx, "call_id", "")))
+            return _CallFiles(folder, _changed_earlier(messages, getattr(ctx, "call_id", "")))
 
 
 class _Folder:
-    """The files that result from the calls in a log. An update costs what is new in the log."""
+    """The files that result from the calls in a log. The cost of an update is that of the new messages."""
 
     def __init__(self, long: LongResults, limits: FileLimits | None) -> None:
         self.written = MemoryFiles(limits=limits)
@@ -61,29 +61,29 @@ class _Folder:
         self._count = 0
         self._last: Message | None = None
 
-    def is_of(self, messages: Sequence[Message]) -> bool:
-        """Whether these messages begin with those that the files were computed from."""
+    def was_computed_from(self, messages: Sequence[Message]) -> bool:
+        """Whether the files were computed from the beginning of these messages."""
         return 0 < self._count <= len(messages) and messages[self._count - 1] is self._last
 
-    def follow(self, messages: Sequence[Message]) -> None:
-        """Apply the calls that are new in the log."""
+    def update(self, messages: Sequence[Message]) -> None:
+        """Apply the calls in the new messages of the log."""
         for place in range(self._count, len(messages)):
-            self._add(messages[place])
+            self._apply(messages[place])
         self._count = len(messages)
         self._last = messages[-1] if messages else None
 
-    def _add(self, message: Message) -> None:
+    def _apply(self, message: Message) -> None:
         self._calls |= {call.id: call for call in message.tool_calls}
         call = self._calls.get(message.tool_call_id or "")
         if call is None:
             return
-        if call.name in _CHANGES and not message.is_error:
-            self._change(call.args)
+        if call.name in _WRITING_TOOLS and not message.is_error:
+            self._write(call.args)
         elif self._long.include_message(message, call.name):
             self.results[result_path(message.text)] = message.text
 
-    def _change(self, args: Any) -> None:
-        """Apply a call again, without the checks that it has passed."""
+    def _write(self, args: Any) -> None:
+        """Apply a recorded call, without checking it again."""
         path, text = args["path"], args.get("text")
         if text is None:
             text = self.read(path).replace(args["old"], args["new"])
@@ -99,11 +99,11 @@ class _Folder:
 
 
 class _CallFiles(Files):
-    """The files of a run, for one of its calls. What the call writes appears with its result in the log."""
+    """The files of a run, for one of its calls. A write takes effect when the call's result is in the log."""
 
-    def __init__(self, folder: _Folder, changing: set[tuple[str, ...]]) -> None:
+    def __init__(self, folder: _Folder, changed: set[tuple[str, ...]]) -> None:
         self._folder = folder
-        self._changing = changing
+        self._changed_earlier = changed
 
     @override
     def sizes(self) -> dict[str, int]:
@@ -116,43 +116,43 @@ class _CallFiles(Files):
 
     @override
     def write(self, path: str, text: str) -> None:
-        if parts_of(path) in self._changing:
+        if parts_of(path) in self._changed_earlier:
             raise ToolError(f"another call of the same reply changes {path!r}; change it in the next step")
         self._folder.written.check(path, text)
 
 
-def _changing(messages: Sequence[Message], call_id: str) -> set[tuple[str, ...]]:
-    """The files that other calls of the same reply, which come before this one, are to change."""
+def _changed_earlier(messages: Sequence[Message], call_id: str) -> set[tuple[str, ...]]:
+    """Return the files that earlier calls of the same reply change."""
     reply = next((m.tool_calls for m in reversed(messages) if m.role is Role.ASSISTANT), ())
     ids = [call.id for call in reply]
-    changing: set[tuple[str, ...]] = set()
+    changed: set[tuple[str, ...]] = set()
     for call in reply[: ids.index(call_id)] if call_id in ids else ():
-        if call.name in _CHANGES and isinstance(call.args, dict):
-            with suppress(ToolError):  # a path that names no file: that call fails
-                changing.add(parts_of(str(call.args.get("path", ""))))
-    return changing
+        if call.name in _WRITING_TOOLS and isinstance(call.args, dict):
+            with suppress(ToolError):  # an invalid path: that call fails
+                changed.add(parts_of(str(call.args.get("path", ""))))
+    return changed
 
 
 # --- long results -----------------------------------------------------------------------------------
 
-_LEAST = 100  # tokens: less would be the words on the file alone
-# What a tool reads from files is in files already.
-READING = frozenset({"list_files", "read_file", "search_files", "read_skill"})
+_MIN_TOKENS = 100  # fewer would leave room only for the note
+# These tools read from files, so their results are stored already.
+READING_TOOLS = frozenset({"list_files", "read_file", "search_files", "read_skill"})
 
 
 class LongResults(Value):
-    """The results of more than `over_tokens`."""
+    """The rule for results of more than `over_tokens`, which are stored in files."""
 
     over_tokens: int = 2_000
     count_tokens: CountTokens = estimate_tokens
 
     def __post_init__(self) -> None:
-        if type(self.over_tokens) is not int or self.over_tokens < _LEAST:
-            raise ConfigError(f"over_tokens={self.over_tokens!r}: use {_LEAST} tokens or more")
+        if type(self.over_tokens) is not int or self.over_tokens < _MIN_TOKENS:
+            raise ConfigError(f"over_tokens={self.over_tokens!r}: use {_MIN_TOKENS} tokens or more")
 
     def include(self, text: str, tool_name: str) -> bool:
         """Whether the result of a tool is stored in a file."""
-        return tool_name not in READING and self.count_tokens(text) > self.over_tokens
+        return tool_name not in READING_TOOLS and self.count_tokens(text) > self.over_tokens
 
     def include_message(self, message: Message, tool_name: str) -> bool:
         """Whether the result in a message is stored in a file; errors are not."""
@@ -164,7 +164,7 @@ class LongResults(Value):
         )
 
     def beginning(self, text: str, note: str) -> str:
-        """Return as much of a text as fits into `over_tokens` together with a note at its end."""
+        """Return the beginning of a text and a note, together at most `over_tokens`."""
         kept = len(text)
         while kept and (tokens := self.count_tokens(text[:kept] + note)) > self.over_tokens:
             kept = min(kept - 1, kept * self.over_tokens // tokens)
@@ -172,5 +172,5 @@ class LongResults(Value):
 
 
 def result_path(text: str) -> str:
-    """The path of a result in the workspace: the same text has the same path, in any run and attempt."""
+    """Return the path of a result in the workspace. Equal texts have equal paths."""
     return f"results/{sha256(text.encode(errors='replace')).hexdigest()[:16]}.txt"

@@ -1,4 +1,4 @@
-"""Skills: folders of instructions that a model reads when it needs them (the format of agentskills.io)."""
+"""Skills: folders of instructions that a model reads when it needs them, in the format of agentskills.io."""
 
 from __future__ import annotations
 
@@ -58,26 +58,26 @@ class SkillPage(TypedDict):
 
 
 class Skills(Capability):
-    """The skills in these folders: each is a folder with a file SKILL.md, or has such folders in it.
+    """The skills in these folders: a skill is a folder with a file SKILL.md, at any depth.
 
-    The name and the description of each are in the instructions; its text and its files are read when the
-    model asks for them. Of a description, 1,024 characters are shown, the most that the format allows. Files
-    are read and never run, and nothing outside the folders is read, by any path or link. A file SKILL.md that
-    cannot be read is a `ConfigError`.
+    The instructions contain the name and the description of each skill; the model reads its text and its
+    files with `read_skill`. Descriptions are cut at 1,024 characters, the most that the format allows. Files
+    are never run, and no path or link leads outside the folders. A SKILL.md that cannot be read is a
+    `ConfigError`.
     """
 
     def __init__(self, *folders: str | os.PathLike[str]) -> None:
         if not folders:
-            raise ConfigError("Skills takes the folders that the skills are in: Skills('skills')")
+            raise ConfigError("Skills needs at least one folder of skills: Skills('skills')")
         self.skills: dict[str, Skill] = {}
         for folder in folders:
             for skill in _skills_in(folder):
                 if skill.name in self.skills:
-                    raise ConfigError(f"two skills are called {skill.name!r}; rename one of them")
+                    raise ConfigError(f"two skills are named {skill.name!r}; rename one of them")
                 self.skills[skill.name] = skill
-        # Small models fill in a parameter that is not needed, too, with a file that is not there.
+        # Small models also fill in parameters that they do not need, here with files that do not exist.
         roots = {skill.root for skill in self.skills.values()}
-        read: Any = self._read_skill if any(map(_has_more, roots)) else self._read_instructions
+        read: Any = self._read_skill if any(map(_has_other_pages, roots)) else self._read_instructions
         self.tools = (tool(read, name="read_skill", effect="pure"),)
 
     @override
@@ -105,8 +105,8 @@ class Skills(Capability):
         """
         skill = self.skills.get(name)
         if skill is None:
-            raise ToolError(f"there is no skill {name!r}; there are: {', '.join(self.skills)}")
-        text = _inside(skill, file)
+            raise ToolError(f"there is no skill {name!r}; the skills are: {', '.join(self.skills)}")
+        text = _read_file(skill, file)
         if file == _FILE:
             _, text = split_front_matter(text, file)
         if not 0 <= start <= len(text):
@@ -116,13 +116,13 @@ class Skills(Capability):
         return {"text": text[start:end], "next": following, "files": skill.files()[:_LISTED]}
 
 
-def _has_more(root: FolderFiles) -> bool:
-    """Whether there is more to read than the first pages of instructions."""
+def _has_other_pages(root: FolderFiles) -> bool:
+    """Whether there are other files than SKILL.md, or one that is longer than a page."""
     return any(not path.endswith(_FILE) or size > _PAGE for path, size in root.sizes().items())
 
 
-def _inside(skill: Skill, file: str) -> str:
-    """The text of a file of one skill."""
+def _read_file(skill: Skill, file: str) -> str:
+    """Return the text of a file of a skill."""
     try:
         return skill.root.read(skill.path(file))
     except ToolError:
@@ -135,7 +135,7 @@ def _inside(skill: Skill, file: str) -> str:
 
 def _skills_in(folder: str | os.PathLike[str]) -> Iterator[Skill]:
     if not Path(folder).is_dir():
-        raise ConfigError(f"the folder of skills {os.fspath(folder)!r} is not there")
+        raise ConfigError(f"the folder of skills {os.fspath(folder)!r} does not exist")
     root = FolderFiles(folder)
     for path in root.sizes():
         if path == _FILE or path.endswith(f"/{_FILE}"):

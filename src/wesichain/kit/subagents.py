@@ -1,4 +1,4 @@
-"""Subagents: agents that a run may give tasks to, each in a context of its own."""
+"""Subagents: agents to which a run can delegate tasks."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 class Subagents(Capability):
     """One tool, `delegate(agent, task)`, that runs one of these agents and returns its answer.
 
-    Each task is a run of its own, which receives the task and nothing else of the run above. It spends from
-    the same budget, is part of the same log and is cancelled with the run above; calls in it that wait for a
-    decision are pending calls of the run above. The instructions contain each agent's `description`.
+    Each task is a separate run, which receives the task and nothing else from the parent run. It spends from
+    the same budget, is part of the same log and is cancelled with the parent run; its calls that wait for a
+    decision are pending calls of the parent run. The instructions contain each agent's `description`.
     """
 
     def __init__(self, agents: Mapping[str, Agent[Any, Any]], *, effect: Effect = "once") -> None:
@@ -69,9 +69,9 @@ class _Delegate(TypedTool[Any, Any]):
     @override
     def types(self) -> tuple[Any, Any]:
         names = tuple(self._tools)
-        whom = Annotated[Literal[names], Field(description="The agent that is to do it.")]  # type: ignore[valid-type]  # made from names
+        whom = Annotated[Literal[names], Field(description="The agent that is to do it.")]  # type: ignore[valid-type]  # created from names
         what = Annotated[str, Field(description="The task, with all that the agent needs to know.")]
-        return TypedDict("Task", {"agent": whom, "task": what}), Any  # type: ignore[operator]  # made here
+        return TypedDict("Task", {"agent": whom, "task": what}), Any  # type: ignore[operator]  # created at run time
 
     @override
     async def run(self, args: Any, ctx: ToolContext) -> Any:

@@ -12,7 +12,7 @@ from wesichain.core import Message, Role
 from wesichain.errors import ToolError
 from wesichain.tools import RunContext, ToolContext, tool
 
-_MOST = 100
+_MAX_ITEMS = 100
 _INSTRUCTIONS = (
     "For a task of several steps, write a plan with write_plan before you begin, and write it again whenever "
     "an item is begun or done. read_plan shows it to you."
@@ -20,7 +20,7 @@ _INSTRUCTIONS = (
 
 
 class PlanItem(TypedDict):
-    """One thing to do, and how far it is."""
+    """One thing to do, and how far it is."""  # in the schema that models and recordings have
 
     task: str
     status: Literal["pending", "in_progress", "done"]
@@ -33,8 +33,8 @@ def write_plan(items: list[PlanItem]) -> str:
     Args:
         items: What is to be done, each with its status.
     """
-    if len(items) > _MOST:
-        raise ToolError(f"the plan has {len(items)} items; keep it to {_MOST}")
+    if len(items) > _MAX_ITEMS:
+        raise ToolError(f"the plan has {len(items)} items; keep it to {_MAX_ITEMS}")
     done = sum(item["status"] == "done" for item in items)
     return f"The plan has {len(items)} items, {done} done."
 
@@ -46,7 +46,7 @@ def read_plan(ctx: ToolContext) -> list[PlanItem]:
 
 
 def plan_in(messages: Sequence[Message]) -> list[PlanItem]:
-    """The plan that the messages of a run have left; empty where none was written."""
+    """Return the last plan that was written in these messages of a run; empty if there is none."""
     failed = {message.tool_call_id for message in messages if message.role is Role.TOOL and message.is_error}
     answered = {message.tool_call_id for message in messages if message.role is Role.TOOL}
     for message in reversed(messages):
@@ -58,10 +58,10 @@ def plan_in(messages: Sequence[Message]) -> list[PlanItem]:
 
 
 class Todo(Capability):
-    """A plan that the model keeps, with `write_plan` and `read_plan`.
+    """A plan that the model keeps with `write_plan` and `read_plan`.
 
-    The plan is in the events of the run, as the arguments of the calls that write it, and is stored with the
-    run; `plan_in(outcome.messages)` returns the last one.
+    The plan is stored with the run, as the arguments of the calls that write it;
+    `plan_in(outcome.messages)` returns the last one.
     """
 
     tools = (write_plan, read_plan)

@@ -15,12 +15,12 @@ from wesichain.tools import RunContext, ToolContext, tool
 from .files import Files, parts_of
 
 FilesOf: TypeAlias = Callable[[RunContext[Any]], Files]
-"""The files of a run: a function of its context."""
+"""A function of the run's context that returns the files of the run."""
 
-PAGE = 6_000  # characters of a file that one read returns, unless it asks for fewer
-_LISTED = 200
-_MATCHES = 50
-_AROUND = 80  # characters shown before and after a match
+PAGE = 6_000  # the most characters of a file that one read returns
+_MAX_LISTED = 200
+_MAX_MATCHES = 50
+_CONTEXT = 80  # characters before and after a match
 
 _INSTRUCTIONS = (
     # No path as an example: small models take it for a file that is there.
@@ -30,7 +30,7 @@ _INSTRUCTIONS = (
 )
 
 
-_WRITTEN = "Done, the file is written."  # and nothing that a small model would write into it, too
+_WRITTEN = "Done, the file is written."  # without details, which small models copy into the file
 
 
 class FileSize(TypedDict):
@@ -41,7 +41,7 @@ class FileSize(TypedDict):
 
 
 class FileList(TypedDict):
-    """Files of a folder. `more` is how many there are beside those listed."""
+    """Files of a folder. `more` is the number of files that are not listed."""
 
     files: list[FileSize]
     more: int
@@ -57,7 +57,7 @@ class FilePage(TypedDict):
 
 
 class LineMatch(TypedDict):
-    """A place where a text was found: `start` is what read_file takes to read there."""
+    """A place where a text was found. `start` is the value to pass to read_file."""
 
     path: str
     start: int
@@ -67,8 +67,8 @@ class LineMatch(TypedDict):
 class Workspace(Capability):
     """Tools to list, read, write, edit and search the files of one root, and nothing outside it.
 
-    `files` are `FolderFiles(path)`, `MemoryFiles()`, or a function of the run's context that returns such,
-    for a root for each user or run.
+    `files` is `FolderFiles(path)`, `MemoryFiles()`, or a function of the run's context that returns one of
+    them, so that each user or run has its own root.
     """
 
     def __init__(self, files: Files | FilesOf) -> None:
@@ -94,7 +94,7 @@ class Workspace(Capability):
             folder: The folder; without it, the whole workspace.
         """
         found = _below(self._files_of(ctx), folder)
-        shown: list[FileSize] = [{"path": path, "bytes": size} for path, size in found[:_LISTED]]
+        shown: list[FileSize] = [{"path": path, "bytes": size} for path, size in found[:_MAX_LISTED]]
         return {"files": shown, "more": len(found) - len(shown)}
 
     def _read_file(self, ctx: ToolContext, path: str, start: int = 0, length: int = PAGE) -> FilePage:
@@ -108,7 +108,9 @@ class Workspace(Capability):
         text = self._files_of(ctx).read(path)
         if not 0 <= start <= len(text):
             raise ToolError(f"{path!r} has {len(text)} characters; start at 0 to {len(text)}")
-        end = min(len(text), start + max(1, min(length, PAGE)))
+        if length < 1:
+            raise ToolError(f"length is {length}; read 1 to {PAGE} characters")
+        end = min(len(text), start + min(length, PAGE))
         following = end if end < len(text) else None
         return {"text": text[start:end], "start": start, "next": following, "characters": len(text)}
 
@@ -124,7 +126,9 @@ class Workspace(Capability):
         files = self._files_of(ctx)
         found: list[LineMatch] = []
         for path, _ in _below(files, folder):
-            found += _matches(files, path, text.lower(), _MATCHES - len(found))
+            if len(found) == _MAX_MATCHES or ctx.cancellation.cancelled:
+                break
+            found += _matches(files, path, text.lower(), _MAX_MATCHES - len(found))
         return found
 
     def _write_file(self, ctx: ToolContext, path: str, text: str) -> str:
@@ -147,13 +151,13 @@ class Workspace(Capability):
             new: The text in its place.
         """
         files = self._files_of(ctx)
-        with self._editing:  # between reading and writing, no other edit changes the file
+        with self._editing:  # no other edit changes the file between reading and writing
             files.write(path, replaced(files.read(path), path, old, new))
         return _WRITTEN
 
 
 def replaced(text: str, path: str, old: str, new: str) -> str:
-    """The text with `new` in place of `old`, which has to occur once."""
+    """Replace `old`, which has to occur exactly once, by `new`."""
     count = text.count(old) if old else 0
     if count != 1:
         raise ToolError(f"the old text occurs {count} times in {path!r}; give a piece that occurs once")
@@ -161,33 +165,33 @@ def replaced(text: str, path: str, old: str, new: str) -> str:
 
 
 def files_of(files: Files | FilesOf) -> FilesOf:
-    """A function of the context that returns the files, whichever way they were given."""
+    """Convert files, or a function that returns them, to such a function."""
     given: Any = files
     if isinstance(given, Files) and not isinstance(given, type):
         return lambda _: given
     if callable(given) and not isinstance(given, type):
         return cast("FilesOf", given)
-    raise ConfigError(f"{files!r} are no files; use FolderFiles(path) or MemoryFiles()")
+    raise ConfigError(f"{files!r} is not a workspace; use FolderFiles(path) or MemoryFiles()")
 
 
 def _below(files: Files, folder: str) -> list[tuple[str, int]]:
-    """The files of a folder and of all below it, with their sizes."""
+    """Return the files of a folder and of its subfolders, with their sizes."""
     start = "".join(f"{part}/" for part in parts_of(folder)) if folder else ""
     return [item for item in files.sizes().items() if item[0].startswith(start)]
 
 
-def _matches(files: Files, path: str, wanted: str, most: int) -> list[LineMatch]:
+def _matches(files: Files, path: str, searched: str, limit: int) -> list[LineMatch]:
     try:
         text = files.read(path)
     except ToolError:
-        return []  # no text, or gone by now
+        return []  # not text, or deleted
     found: list[LineMatch] = []
     lowered = text.lower()
-    if len(lowered) != len(text):  # in some scripts the lower case is longer, and places would differ
+    if len(lowered) != len(text):  # in some scripts the lower case is longer, and positions would differ
         lowered = text
-    place = lowered.find(wanted)
-    while place >= 0 and len(found) < most:
-        begin, end = max(0, place - _AROUND), place + len(wanted) + _AROUND
+    position = lowered.find(searched)
+    while position >= 0 and len(found) < limit:
+        begin, end = max(0, position - _CONTEXT), position + len(searched) + _CONTEXT
         found.append({"path": path, "start": begin, "text": text[begin:end]})
-        place = lowered.find(wanted, end)
+        position = lowered.find(searched, end)
     return found

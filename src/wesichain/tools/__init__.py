@@ -1,4 +1,4 @@
-"""Tools: functions a model may call, described by their types, checked at every call, bounded in time."""
+"""Tools: functions that a model can call, with schemas from type hints, validation and timeouts."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Calls: a tool is run where it belongs (the loop, a thread, a process), and its failure is named."""
+"""Calls: running a tool on the event loop, in a thread or in a process, and converting its errors."""
 
 from __future__ import annotations
 
@@ -32,35 +32,35 @@ from .return_values import Finish, parts_in
 from .running import CallDrive, OutOfTimeError, Steps, in_thread
 
 Perform: TypeAlias = Callable[..., Coroutine[Any, Any, ToolResult]]
-Attempt: TypeAlias = Callable[[Any, ToolContext | None, DraftResult], Iterable[Any]]
-Elsewhere: TypeAlias = Callable[[JsonValue, Any, ToolContext | None, DraftResult], Coroutine[Any, Any, None]]
+StartCall: TypeAlias = Callable[[Any, ToolContext | None, DraftResult], Iterable[Any]]
+RunOffLoop: TypeAlias = Callable[[JsonValue, Any, ToolContext | None, DraftResult], Coroutine[Any, Any, None]]
 
 _log = logging.getLogger("wesichain.tools")
-_EXPECTED = (WesichainError, OutOfTimeError, asyncio.CancelledError)  # what a tool, or its caller, meant
-_PLAIN = frozenset({str, int, float, bool, type(None), dict})  # surely no part, nothing to wait for
+_EXPECTED = (WesichainError, OutOfTimeError, asyncio.CancelledError)  # raised on purpose
+_JSON_TYPES = frozenset({str, int, float, bool, type(None), dict})  # neither parts nor awaitables
 
 
 def compile_call(tool: Tool, counter: Counter, check: Callable[[ToolCall], Any]) -> Perform:
-    """One coroutine function for all calls of a tool: what never changes is looked up once, here.
+    """Return a coroutine function that runs calls of a tool. Everything constant is looked up once, here.
 
-    `check` judges the arguments of a call: it returns them as the tool takes them, or the error.
+    `check` returns the arguments of a call as the tool takes them, or an error.
     """
     if tool.external:
-        return _refusing(tool, check)
+        return _refuse_external(tool, check)
     parts = tool.parts()
-    attempt = _attempt(parts) if tool.is_async else _attempt_at_once(parts)
-    elsewhere = _elsewhere(tool)
-    check_plainly = parts.check
+    start = _async_steps(parts) if tool.is_async else _sync_steps(parts)
+    run_off_loop = _run_off_loop(tool)
+    quick_check = parts.check
     name, timeout = tool.name, tool.timeout
-    durations, note = counter.successes, counter.successes.append
+    durations, record_success = counter.successes, counter.successes.append
 
     async def perform(
         call: ToolCall, ctx: ToolContext | None, prepared: PreparedCall | None = None
     ) -> ToolResult:
         if prepared is None:
             try:
-                args = check_plainly(call.args)
-            except Exception:  # noqa: BLE001  # what is not plainly right gets a second look
+                args = quick_check(call.args)
+            except Exception:  # noqa: BLE001  # `check` decides
                 args = check(call)
                 if isinstance(args, ToolDispatchError):
                     return ToolResult(call.id, name, error=args)
@@ -68,29 +68,29 @@ def compile_call(tool: Tool, counter: Counter, check: Callable[[ToolCall], Any])
             args = prepared.args
         draft = DraftResult()
         draft.finish, draft.parts = False, ()
-        waits = False
+        is_waiting = False
         started = perf_counter()
         try:
-            if elsewhere is not None:
-                waits = True
-                await elsewhere(call.args, args, ctx, draft)
+            if run_off_loop is not None:
+                is_waiting = True
+                await run_off_loop(call.args, args, ctx, draft)
             else:
-                steps = attempt(args, ctx, draft)
-                for waits_for in steps:  # the first time that the tool waits, if it does at all
-                    waits = True
+                steps = start(args, ctx, draft)
+                for waits_for in steps:  # the tool waits for the first time
+                    is_waiting = True
                     await CallDrive(cast("Steps[None]", steps), waits_for, seconds=timeout)
         except (KeyboardInterrupt, GeneratorExit):
             raise
-        except BaseException as error:  # whatever a tool does, the caller gets a value
+        except BaseException as error:  # the error is a part of the result
             duration_ms = (perf_counter() - started) * 1000
-            if waits and isinstance(error, asyncio.CancelledError):
-                raise  # the caller's own
+            if is_waiting and isinstance(error, asyncio.CancelledError):
+                raise  # the caller was cancelled
             counter.failures.append(duration_ms)
             counter.sum_up()
             _log_unexpected(name, error)
             return ToolResult(call.id, name, None, failure(tool, call.id, error), duration_ms)
         duration_ms = (perf_counter() - started) * 1000
-        note(duration_ms)
+        record_success(duration_ms)
         if len(durations) > 1000:
             counter.sum_up()
         return ToolResult(call.id, name, draft.value, None, duration_ms, draft.finish, draft.parts)
@@ -99,30 +99,30 @@ def compile_call(tool: Tool, counter: Counter, check: Callable[[ToolCall], Any])
 
 
 def _log_unexpected(name: str, error: BaseException) -> None:
-    """Log what a tool raised and did not mean: the model may make something of it, and nobody would see.
+    """Log an exception that a tool did not raise on purpose: the model may hide it from the user.
 
-    Its kind and where it was raised are logged, never its text, which may hold a secret: that is in the run's
-    events, where it is redacted.
+    The class and the traceback are logged without the message, which may contain a secret; the message is in
+    the events of the run, where it is redacted.
     """
     if _is_expected(error):
         return
     kind = type(error)
-    wordless = ToolError(f"{kind.__name__}, whose text is in the events of the run")
+    without_message = ToolError(f"{kind.__name__}, whose text is in the events of the run")
     _log.warning(
-        "tool %r raised %s", name, clean(kind.__name__), exc_info=(kind, wordless, error.__traceback__)
+        "tool %r raised %s", name, clean(kind.__name__), exc_info=(kind, without_message, error.__traceback__)
     )
 
 
 def _is_expected(error: BaseException) -> bool:
-    """Whether a tool, or its caller, meant it; a task group raises what its tasks raised, in a group."""
+    """Whether an exception, or every exception of a group, was raised on purpose."""
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
         return all(map(_is_expected, group.exceptions))
     return isinstance(error, _EXPECTED)
 
 
-def _refusing(tool: Tool, check: Callable[[ToolCall], Any]) -> Perform:
-    """Calls of an external tool: checked, and then for somebody else to answer."""
+def _refuse_external(tool: Tool, check: Callable[[ToolCall], Any]) -> Perform:
+    """Return a coroutine function for an external tool, which checks calls and does not run them."""
 
     async def refuse(
         call: ToolCall, _: ToolContext | None, prepared: PreparedCall | None = None
@@ -130,56 +130,56 @@ def _refusing(tool: Tool, check: Callable[[ToolCall], Any]) -> Perform:
         args = check(call) if prepared is None else prepared.args
         if isinstance(args, ToolDispatchError):
             return ToolResult(call.id, tool.name, error=args)
-        said = "is external: its result is provided from outside, by Provide(value), and not run here"
-        return ToolResult(
-            call.id, tool.name, error=failure(tool, call.id, ToolError(f"tool {tool.name!r} {said}"))
+        error = ToolError(
+            f"tool {tool.name!r} is external: its result has to be provided with Provide(value)"
         )
+        return ToolResult(call.id, tool.name, error=failure(tool, call.id, error))
 
     return refuse
 
 
-def provided(prepared: PreparedCall, value: Any, *, error: str | None) -> ToolResult:
-    """The result of a call that somebody outside has answered."""
+def provided_result(prepared: PreparedCall, value: Any, *, error: str | None) -> ToolResult:
+    """Return the result of an external call, from the value or the error that was provided."""
     call, tool = prepared.call, prepared.tool
     if error is not None:
         return ToolResult(call.id, tool.name, error=failure(tool, call.id, ToolError(error)))
     draft = DraftResult()
     draft.finish = False
     try:
-        _settle(draft, value, tool.render)
-    except Exception as fault:  # noqa: BLE001  # a value that does not fit; serializers may raise anything
+        _write_result(draft, value, tool.render)
+    except Exception as fault:  # noqa: BLE001  # serializers may raise anything
         return ToolResult(call.id, tool.name, error=failure(tool, call.id, fault))
     return ToolResult(call.id, tool.name, draft.value, finish=draft.finish, parts=draft.parts)
 
 
-def _elsewhere(tool: Tool) -> Elsewhere | None:
-    """The way to where a tool runs, if that is not the loop."""
+def _run_off_loop(tool: Tool) -> RunOffLoop | None:
+    """Return the function that runs a tool in a process or a thread; None for a tool of the event loop."""
     if tool.isolate:
-        return _isolated(tool)
-    return None if tool.is_async or not tool.blocking else _threaded(tool)
+        return _run_isolated(tool)
+    return None if tool.is_async or not tool.blocking else _run_in_thread(tool)
 
 
-def _isolated(tool: Tool) -> Elsewhere:
-    from .isolated import IsolatedCalls  # loaded with the first such tool
+def _run_isolated(tool: Tool) -> RunOffLoop:
+    from .isolated import IsolatedCalls  # imported with the first isolated tool
 
     calls = IsolatedCalls(tool)
 
     async def perform(raw: JsonValue, _: Any, ctx: ToolContext | None, result: DraftResult) -> None:
-        _settle(result, await calls.run(raw, ctx), _as_it_is)
+        _write_result(result, await calls.run(raw, ctx), _identity)
 
     return perform
 
 
-def _attempt(parts: Parts) -> Attempt:
-    """Run one call and write its value into the result.
+def _async_steps(parts: Parts) -> StartCall:
+    """Return a function that runs one call and writes its value into the result.
 
-    A generator that returns nothing can be stepped by hand without the StopIteration in which a coroutine
-    ends, and which costs as much as the rest of a quick call.
+    It is a generator because the StopIteration at the end of a coroutine costs as much as the rest of a
+    quick call.
     """
     _, call, render, by_name, context_first = parts
 
     @coroutine
-    def attempt(args: Any, ctx: ToolContext | None, result: DraftResult) -> Generator[Any, Any, None]:
+    def start(args: Any, ctx: ToolContext | None, result: DraftResult) -> Generator[Any, Any, None]:
         if by_name:
             called = call(**args)
         elif context_first:
@@ -187,16 +187,16 @@ def _attempt(parts: Parts) -> Attempt:
         else:
             called = call(args, ctx)
         value: Any = yield from called  # pyright: ignore[reportUnknownVariableType]  # any value at all
-        if type(value) in _PLAIN:  # pyright: ignore[reportUnknownArgumentType]  # any value at all
+        if type(value) in _JSON_TYPES:  # pyright: ignore[reportUnknownArgumentType]  # any value at all
             result.value = render(value)
         else:
-            _settle(result, value, render)
+            _write_result(result, value, render)
 
-    return cast("Attempt", attempt)
+    return cast("StartCall", start)
 
 
-def _settle(result: DraftResult, value: Any, render: Callable[[Any], JsonValue]) -> None:
-    """Write what a tool gave into its result: the run's own, parts, or a value."""
+def _write_result(result: DraftResult, value: Any, render: Callable[[Any], JsonValue]) -> None:
+    """Write the return value of a tool into its result: a value, parts, or one of them in a `Finish`."""
     if isinstance(value, Finish):
         finish: Finish[Any] = value  # pyright: ignore[reportUnknownVariableType]  # any value at all
         result.finish, value = True, finish.value
@@ -204,72 +204,73 @@ def _settle(result: DraftResult, value: Any, render: Callable[[Any], JsonValue])
     result.value = described(result.parts) if result.parts else render(value)
 
 
-def _attempt_at_once(parts: Parts) -> Attempt:
-    """Run one call of a function that does not block, here and now; only what it returns may wait."""
+def _sync_steps(parts: Parts) -> StartCall:
+    """Return a function that calls a non-blocking sync function directly; its value may be an awaitable."""
     _, call, render, by_name, _ = parts
 
-    def attempt(args: Any, ctx: ToolContext | None, result: DraftResult) -> Iterable[Any]:
+    def start(args: Any, ctx: ToolContext | None, result: DraftResult) -> Iterable[Any]:
         value = call(**args) if by_name else call(args, ctx)
-        if type(value) in _PLAIN:
+        if type(value) in _JSON_TYPES:
             result.value = render(value)
             return ()
         if inspect.isawaitable(value):
             rest: Awaitable[Any] = value
-            return _attempt(Parts(parts.check, lambda _args, _ctx: _finish(rest), render))(args, ctx, result)  # pyright: ignore[reportUnknownLambdaType]  # any value at all
-        _settle(result, list(value) if inspect.isgenerator(value) else value, render)
+            waiting = Parts(parts.check, lambda _args, _ctx: _await(rest), render)  # pyright: ignore[reportUnknownLambdaType]  # any value at all
+            return _async_steps(waiting)(args, ctx, result)
+        _write_result(result, list(value) if inspect.isgenerator(value) else value, render)
         return ()
 
-    return attempt
+    return start
 
 
-def _as_it_is(value: Any) -> JsonValue:
-    return value  # type: ignore[no-any-return]  # it was rendered over there
+def _identity(value: Any) -> JsonValue:
+    return value  # type: ignore[no-any-return]  # it was rendered in the other process
 
 
-class _TokenAbove(Value):
-    """Has the token of the call that a thread works for: to cancel in the thread ends the run, too."""
+class _RunToken(Value):
+    """The token of the call that runs in a thread: a cancel in the thread also cancels the run."""
 
     token: CancellationToken
 
 
-def _threaded(tool: Tool) -> Elsewhere:
-    """Run one call of a blocking tool. A thread cannot be stopped, but its context says that nobody waits."""
+def _run_in_thread(tool: Tool) -> RunOffLoop:
+    """Return a function that runs a blocking tool in a thread, whose context is cancelled on a timeout."""
     _, call, render, by_name, _ = tool.parts()
     seconds, takes_context = tool.timeout, tool.takes_context
 
     async def perform(_: JsonValue, args: Any, ctx: ToolContext | None, result: DraftResult) -> None:
         loop = asyncio.get_running_loop()
         started = loop.time()
-        given_up: CallToken | None = None
+        call_token: CallToken | None = None
         if by_name:
-            work = partial(_called, call, **args)
+            work = partial(_call_and_collect, call, **args)
         elif takes_context:
             ctx = ctx or ToolContext()
-            given_up = CallToken(_TokenAbove(ctx.cancellation))
-            work = partial(_called, call, args, replace(ctx, cancellation=given_up))
+            call_token = CallToken(_RunToken(ctx.cancellation))
+            work = partial(_call_and_collect, call, args, replace(ctx, cancellation=call_token))
         else:
-            work = partial(_called, call, args, ctx)
+            work = partial(_call_and_collect, call, args, ctx)
         answer = in_thread(work)
-        timer = loop.call_later(seconds, _give_up, answer) if seconds < inf else None
+        timer = loop.call_later(seconds, _expire, answer) if seconds < inf else None
         try:
             value = await answer
         except (asyncio.CancelledError, OutOfTimeError):
-            if given_up is not None:
-                given_up.abandon("the call was abandoned")
+            if call_token is not None:
+                call_token.abandon("the call was abandoned")
             raise
         finally:
             if timer is not None:
                 timer.cancel()
-        if type(value) not in _PLAIN and inspect.isawaitable(value):
-            value = await _within(value, seconds - (loop.time() - started))
-        _settle(result, value, render)
+        if type(value) not in _JSON_TYPES and inspect.isawaitable(value):
+            value = await _await_within(value, seconds - (loop.time() - started))
+        _write_result(result, value, render)
 
     return perform
 
 
-async def _within(value: Awaitable[Any], seconds: float) -> Any:
-    """Await what a function has returned, in the time that is left."""
-    rest = _finish(value)
+async def _await_within(value: Awaitable[Any], seconds: float) -> Any:
+    """Await the return value of a function in the remaining time."""
+    rest = _await(value)
     try:
         waits_for = rest.send(None)
     except StopIteration as end:
@@ -277,18 +278,18 @@ async def _within(value: Awaitable[Any], seconds: float) -> Any:
     return await CallDrive(rest, waits_for, seconds=max(seconds, 0.0))
 
 
-def _called(call: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
-    """In the thread: call, and take what a generator gives."""
+def _call_and_collect(call: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
+    """Call a function in the thread, and collect the items of a generator."""
     value = call(*args, **named)
     return list(value) if inspect.isgenerator(value) else value
 
 
-def _give_up(answer: asyncio.Future[Any]) -> None:
+def _expire(answer: asyncio.Future[Any]) -> None:
     if not answer.done():
         answer.set_exception(OutOfTimeError(abandoned=True))
 
 
-async def _finish(value: Any) -> Any:
+async def _await(value: Any) -> Any:
     return await value
 
 
@@ -296,13 +297,13 @@ async def _finish(value: Any) -> Any:
 
 
 def failure(tool: Tool, call_id: str, error: BaseException) -> ToolDispatchError:
-    """The one of our errors that says what happened; the original is its cause."""
+    """Convert an exception to the error of a call, whose cause is the original."""
     name = tool.name
     failed: ToolDispatchError
     if isinstance(error, OutOfTimeError):
-        # A thread runs on, whatever is done.
+        # A thread cannot be stopped.
         abandoned = error.abandoned or not (tool.is_async or tool.isolate)
-        end = "would not stop; it was abandoned" if abandoned else "was stopped"
+        end = "could not be stopped; it was abandoned" if abandoned else "was stopped"
         message = f"tool {name!r} did not finish within {tool.timeout:g} s and {end}"
         failed = ToolTimeoutError(message, seconds=tool.timeout, abandoned=abandoned)
     elif isinstance(error, ToolSerializationError):

@@ -1,4 +1,4 @@
-"""The context of a tool call: what a tool may know of the run that it is called in."""
+"""The contexts that functions of a run and tools receive."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ DepsT_contra = TypeVar("DepsT_contra", contravariant=True, default=Any)
 # Of the methods that `dataclass` compiles, those below take a third of what it takes to make both classes.
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RunContext(Generic[DepsT_co]):
-    """A run, as instructions, tools, checks and middleware see it.
+    """The run that instructions, tools, checks and middleware are called in.
 
-    `deps` is what the caller of the run gave it, and is written nowhere. `scope` names the agents above
-    this run, outermost first. `link` and `source` belong to the runtime that made the context.
+    `deps` was passed by the caller of the run, and is never stored. `scope` contains the names of the agents
+    above this run, outermost first. `link` and `source` are internal.
     """
 
     correlation_id: str = ""
@@ -38,7 +38,7 @@ class RunContext(Generic[DepsT_co]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Fields that few look at: a runtime leaves these unset, and its `source` knows them."""
+            """Compute a field that the runtime left unset because it is rarely used."""
             if name != "source" and name in self.__dataclass_fields__:
                 late = self.source.late(self)
                 for field_name, value in late.items():
@@ -81,11 +81,10 @@ def _compared(ctx: Any) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ToolContext(RunContext[DepsT_co], Generic[DepsT_co]):
-    """A run, as one of its calls sees it. A parameter annotated with this class is filled in.
+    """The context of one tool call. A parameter annotated with this class receives it.
 
-    `idempotency_key` is the same whenever the same call is run again, and of no other call: pass it on to
-    services that take one. `attempt` counts how often this call was begun. `budget` and `emit` belong to
-    the runtime that made the context.
+    `idempotency_key` identifies the call: it stays the same when the call is run again. Pass it to services
+    that accept one. `attempt` is 1 for the first attempt at the call. `budget` and `emit` are internal.
     """
 
     idempotency_key: str = ""
@@ -105,7 +104,7 @@ def _refuse(_: object, name: str, *__: object) -> None:
 
 
 for _cls in (RunContext, ToolContext):
-    # Those of the standard library raise a TypeError in a class with slots, for every name that is no field:
-    # `ToolContext[Deps](...)` would fail, since `typing` sets one and expects an AttributeError.
+    # In a class with slots, those of the standard library raise TypeError for names that are not fields.
+    # `ToolContext[Deps](...)` would fail: `typing` sets such a name, and expects an AttributeError.
     for _name in ("__setattr__", "__delattr__"):
         setattr(_cls, _name, _refuse)

@@ -1,7 +1,4 @@
-"""Tool: what every tool is to the registry, and `TypedTool`, a tool as a class.
-
-To the registry a tool is a description, a check, a call, a rendering.
-"""
+"""Tool: the base class of all tools, and `TypedTool`, whose subclasses define a tool as a class."""
 
 from __future__ import annotations
 
@@ -71,9 +68,9 @@ _OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
 class Isolation(Value):
     """The limits of an isolated tool: `@tool(isolate=Isolation(memory_mb=256, env=("API_KEY",)))`.
 
-    `memory_mb` is what it may allocate beyond the interpreter it starts with, `cpu_seconds` what it may
-    compute, `file_mb` the size of the largest file that it may write; each holds for every process of the
-    tool by itself. `env` names the variables of our environment that it gets.
+    `memory_mb` limits the memory beyond that of the interpreter, `cpu_seconds` the CPU time, and `file_mb`
+    the size of a file that is written; each limit applies to every process of the tool separately. `env`
+    contains the names of the environment variables that are passed to the tool.
     """
 
     memory_mb: int | None = None
@@ -85,25 +82,27 @@ class Isolation(Value):
         for name in ("memory_mb", "cpu_seconds", "file_mb"):
             value: Any = getattr(self, name)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-                raise ToolDefinitionError(f"Isolation: {name} is {value!r:.80}; it is a whole number above 0")
+                raise ToolDefinitionError(f"Isolation: {name} is {value!r:.80}; use a whole number above 0")
         names: Any = self.env
         if isinstance(names, str) or not isinstance(names, Iterable):
             raise ToolDefinitionError(
-                f"Isolation: env is {names!r:.80}; it is a tuple of names of variables, such as ('API_KEY',)"
+                f"Isolation: env is {names!r:.80}; use a tuple of names of variables, such as ('API_KEY',)"
             )
         given: tuple[Any, ...] = tuple(names)  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]  # any value at all
         for name in given:
             if not isinstance(name, str) or not (name.isascii() and name.isidentifier()):
-                raise ToolDefinitionError(f"Isolation: env has {name!r:.80}, which is no name of a variable")
+                raise ToolDefinitionError(
+                    f"Isolation: env has {name!r:.80}, which is not the name of a variable"
+                )
         force_setattr(self, "env", given)
 
 
 class ToolWarning(UserWarning):
-    """A tool that works, and could be described or used better."""
+    """Warns of a tool that works, but could be described or used better."""
 
 
 class ToolOptions(TypedDict, total=False):
-    """How a tool is run; the same for every kind of tool."""
+    """The options that every kind of tool has."""
 
     timeout: float
     effect: Effect
@@ -116,10 +115,11 @@ class ToolOptions(TypedDict, total=False):
 
 
 class Parts(NamedTuple):
-    """The functions that a call goes through, in the shortest form that the tool has.
+    """The functions of a call, in the fastest form that the tool has.
 
-    `check` may raise anything for arguments that `Tool.check` should look at. `by_name`: `call` takes the
-    arguments as keywords, and no context; `context_first`, of a tool that is async: the context before them.
+    `check` may raise any exception for arguments that `Tool.check` has to decide on. With `by_name`, `call`
+    takes the arguments as keywords and no context; with `context_first` (async tools only), the context and
+    then the keywords.
     """
 
     check: Callable[[Any], Any]
@@ -132,12 +132,13 @@ class Parts(NamedTuple):
 class Tool(ABC, Generic[DepsT_contra]):
     """A tool. Make one with `@tool`, `TypedTool` or `JsonTool`.
 
-    `timeout` bounds a call in seconds. `effect` says what running it twice does: nothing ("pure"), no
-    harm ("idempotent"), harm ("once"). `approval` asks a person first, always or where a rule over the
-    checked arguments says so. `isolate` runs it in a process of its own. `sequential` keeps other calls
-    of the same step from running beside it. `max_output` limits the result, in bytes of JSON. `blocking`
-    is False for a sync function that returns at once, and may run on the loop. `external`: nothing is run
-    here; the run waits until the result is provided.
+    `timeout` limits a call in seconds. `effect` says whether a call may be run again: it has no side effects
+    ("pure"), repeating it does no harm ("idempotent"), or it must not be repeated ("once"). `approval`
+    requires human approval, always or if a function of the checked arguments returns True. `isolate` runs
+    the tool in a separate process. `sequential` prevents other calls of the same step from running at the
+    same time. `max_output` limits the result, in bytes of JSON. `blocking=False` is for a sync function that
+    returns at once and can run on the event loop. An `external` tool is not run: the run is interrupted
+    until its result is provided.
     """
 
     timeout: float = 30.0
@@ -148,62 +149,61 @@ class Tool(ABC, Generic[DepsT_contra]):
     max_output: int = 262_144
     blocking: bool = True
     external: bool = False
-    is_agent: bool = False  # it runs another agent, which goes on where it was after an interruption
-    agents: tuple[Any, ...] = ()  # those that it may run: their programs are parts of its own
-    runs_programs: bool = False  # its calls of other tools may be many at once
-    can_wait: bool = False  # a call of it that asks a question lives on until the answer comes
+    is_agent: bool = False  # it runs another agent, which is resumed after an interruption
+    agents: tuple[Any, ...] = ()  # the agents that it can run
+    runs_programs: bool = False  # it can make many calls of other tools at once
 
     name: str = ""
     description: str = ""
-    takes_context: bool = True  # `call` looks at it
-    is_async: bool = True  # `call` gives a coroutine; otherwise it blocks, and is run off the loop
+    takes_context: bool = True  # `call` uses the context
+    is_async: bool = True  # `call` returns a coroutine; otherwise it blocks, and is run in a thread
 
     @abstractmethod
     def plan(self) -> SchemaPlan:
-        """How the tool is described, checked and rendered; made once. Raises `ToolDefinitionError`."""
+        """Return how the tool is described, checked and rendered. Raises `ToolDefinitionError`."""
 
     @abstractmethod
     def call(self, args: Any, ctx: ToolContext[DepsT_contra] | None) -> Any:
-        """Do it: returns a coroutine, or the value itself (see `is_async`)."""
+        """Run the tool; returns a coroutine, or the value itself (see `is_async`)."""
 
     @property
     def spec(self) -> ToolSpec:
-        """The description for a model; made once."""
+        """The description for a model."""
         return self.plan().spec
 
     @property
     def signature(self) -> str:
-        """How the tool is called, in a line: `add(a: int, b: int = 2)`."""
+        """The signature in one line: `add(a: int, b: int = 2)`."""
         return self.plan().usage
 
     @property
     def returns(self) -> Mapping[str, Any] | None:
-        """The JSON schema of the result, where one is declared."""
+        """The JSON schema of the result, if one is declared."""
         return self.plan().returns()
 
     def check(self, args: JsonValue) -> Any:
-        """The arguments as `call` takes them; raises `InvalidArgsError`. Has no effects."""
+        """Return the arguments as `call` takes them. Raises `InvalidArgsError`. Has no side effects."""
         try:
             return self.plan().check(args)
         except RejectedError as error:
             raise self.rejected(error.issues) from error.__cause__ or error
 
     def render(self, value: Any) -> JsonValue:
-        """The value that `call` gave, as JSON; raises `ToolSerializationError`."""
+        """Convert the return value of `call` to JSON. Raises `ToolSerializationError`."""
         return self.plan().render(value)
 
     def is_waiting(self, key: str) -> bool:
-        """Whether the call with that idempotency key lives in this process, and waits for an answer."""
+        """Whether the call with this idempotency key is open in this process and waits for an answer."""
         del key
         return False
 
     def parts(self) -> Parts:
-        """The functions that a call goes through; a tool may have quicker ones than its methods."""
+        """Return the functions of a call; a tool may have faster ones than its methods."""
         plan = self.plan()
         return Parts(plan.quick or plan.check, self.call, plan.render)
 
     def configure(self, name: str, description: str, **options: Unpack[ToolOptions]) -> None:
-        """Set and check what all tools have; raises `ToolDefinitionError`."""
+        """Set and check the options that all tools have. Raises `ToolDefinitionError`."""
         given: Any = name
         if not isinstance(given, str) or not re.fullmatch(_NAME, given):
             raise ToolDefinitionError(
@@ -220,31 +220,31 @@ class Tool(ABC, Generic[DepsT_contra]):
         for option, (is_right, expected) in _OPTIONS.items():
             value = getattr(self, option)
             if not is_right(value):
-                raise ToolDefinitionError(f"tool {name!r}: {option} is {value!r:.80}; it is {expected}")
+                raise ToolDefinitionError(f"tool {name!r}: {option} is {value!r:.80}; use {expected}")
         if self.isolate and not hasattr(os, "fork"):
             raise ToolDefinitionError(f"tool {name!r}: isolate=True needs a system that can fork")
         if self.isolate and self.external:
-            raise ToolDefinitionError(f"tool {name!r}: an external tool is not run here; leave isolate= out")
+            raise ToolDefinitionError(f"tool {name!r}: an external tool is not run; leave isolate= out")
         if self.isolate and not self.blocking:
             raise ToolDefinitionError(
-                f"tool {name!r}: isolate= runs it in a process, blocking=False on the loop; choose one"
+                f"tool {name!r}: isolate= runs it in a process, blocking=False on the event loop; choose one"
             )
 
     def rejected(self, issues: list[Issue]) -> InvalidArgsError:
-        """The error for arguments that do not fit, in words that a model can act on."""
+        """Return the error for invalid arguments, with a message for the model."""
         texts = tuple(shorten(str(issue), 300) for issue in issues[:10])
         lines = [f"the arguments for {self.name!r} are not valid:", *(f"- {text}" for text in texts)]
         if len(issues) > len(texts):
             lines.append(f"- and {len(issues) - len(texts)} more")
         usage = f"Use it as: {shorten(self.signature, 600)}"
-        told = shorten("\n".join(lines), _MAX_MESSAGE - len(usage) - 1)
-        return InvalidArgsError(f"{told}\n{usage}", tool_name=self.name, issues=texts)
+        message = shorten("\n".join(lines), _MAX_MESSAGE - len(usage) - 1)
+        return InvalidArgsError(f"{message}\n{usage}", tool_name=self.name, issues=texts)
 
 
 class Id:
-    """`order: Annotated[str, Id]`: the value names something that exists.
+    """`order: Annotated[str, Id]`: the value is the identifier of something that exists.
 
-    The schema says so as `"format": "id"`; a model that can be held to the values of its conversation is.
+    The schema contains `"format": "id"`. Models that support it can only use values from the conversation.
     """
 
     FORMAT: Final = "id"
@@ -259,7 +259,7 @@ class Id:
 class TypedTool(Tool[DepsT_contra], Generic[Args, Result, DepsT_contra]):
     """Subclass with the two types, set `name` and `description`, write `run`.
 
-    A third type says what deps it wants of the run: `TypedTool[Args, Result, Desk]`.
+    A third type is that of the run's deps: `TypedTool[Args, Result, Desk]`.
 
     The options of `@tool` are class attributes here. `Args` is a pydantic model, a dataclass or a
     TypedDict; `run` may also be a plain function, and then runs in a thread.
@@ -274,7 +274,7 @@ class TypedTool(Tool[DepsT_contra], Generic[Args, Result, DepsT_contra]):
         return self.run(args, ctx or ToolContext[Any]())
 
     def types(self) -> tuple[Any, Any]:
-        """The types of its arguments and its result; a tool that is made at run time says them here."""
+        """Return the types of its arguments and its result; override it for types created at run time."""
         return _types(type(self))
 
     @override
@@ -282,33 +282,33 @@ class TypedTool(Tool[DepsT_contra], Generic[Args, Result, DepsT_contra]):
         return self._plan
 
     @cached_property
-    def _plan(self) -> SchemaPlan:  # made at first use: a subclass may have an __init__ of its own
+    def _plan(self) -> SchemaPlan:  # created at first use: a subclass may have its own __init__
         from .schema.plan import plan_types  # it loads pydantic
         from .schema.signature import read_docstring
 
         cls = type(self)
         description = self.description or read_docstring(cls.__doc__).description
-        self.configure(self.name if _says_its_name(self) else cls.__name__, description)
+        self.configure(self.name if _has_name(self) else cls.__name__, description)
         self.is_async = inspect.iscoroutinefunction(cls.run)
-        takes, gives = self.types()
+        args, result = self.types()
         return plan_types(
-            takes, gives, name=self.name, description=self.description, max_output=self.max_output
+            args, result, name=self.name, description=self.description, max_output=self.max_output
         )
 
 
-def _says_its_name(tool: Tool) -> bool:
-    """Whether a name was set, be it "", by the tool, its class or one that it inherits from."""
+def _has_name(tool: Tool) -> bool:
+    """Whether the tool, its class or a base class sets a name, even if it is empty."""
     holders = [tool, *(cls for cls in type(tool).__mro__ if cls is not Tool)]
     return any("name" in vars(holder) for holder in holders)
 
 
 def _types(cls: type) -> tuple[Any, Any]:
-    """The types in `TypedTool[Args, Result]`, on the class or on one that it inherits from."""
+    """Return the types in `TypedTool[Args, Result]`, of the class or a base class."""
     for ancestor in cls.__mro__:
         for base in getattr(ancestor, "__orig_bases__", ()):
             found = get_args(base)
             if get_origin(base) is TypedTool and not any(isinstance(item, TypeVar) for item in found):
                 return found[0], found[1]
     raise ToolDefinitionError(
-        f"{cls.__name__} does not say its types: class {cls.__name__}(TypedTool[Args, Result])"
+        f"{cls.__name__} has no types; write class {cls.__name__}(TypedTool[Args, Result])"
     )

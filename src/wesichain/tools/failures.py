@@ -1,4 +1,4 @@
-"""Failures: what a tool raised, in words of bounded length."""
+"""Failures: messages of bounded length for the exceptions of tools."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _MAX_MESSAGE = 2_000
 
 
 class RemoteError(Exception):
-    """The exception of an isolated tool, as far as it can be told across processes."""
+    """An exception of an isolated tool, with the message that its process sent."""
 
 
 def describe(error: BaseException) -> str:
-    """The kind and the message of an exception."""
+    """Return the class and the message of an exception."""
     if isinstance(error, asyncio.CancelledError):
         return str(stray_cancel(error))
     if isinstance(error, RemoteError):
@@ -29,5 +29,5 @@ def describe(error: BaseException) -> str:
 
 
 def clean(text: str) -> str:
-    """A message of bounded length that JSON can hold."""
+    """Shorten a message, and replace what JSON cannot contain."""
     return shorten(text, _MAX_MESSAGE).encode("utf-8", "replace").decode("utf-8")

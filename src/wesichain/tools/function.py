@@ -1,4 +1,4 @@
-"""Functions as tools: `@tool` on whatever can be called."""
+"""Functions as tools: the decorator `@tool`."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ DepsT = TypeVar("DepsT")
 
 
 class FunctionTool(Tool[DepsT_contra], Generic[P, R, DepsT_contra]):
-    """A function with a schema; still callable as the function that it was.
+    """A tool that runs a function. It can also be called like the function.
 
-    In a class body it is a method: `instance.method` is the tool, bound to its instance.
+    In a class body it is a method: `instance.method` is the tool, bound to the instance.
     """
 
     def __init__(
@@ -42,9 +42,9 @@ class FunctionTool(Tool[DepsT_contra], Generic[P, R, DepsT_contra]):
         **options: Unpack[ToolOptions],
     ) -> None:
         from .schema.signature import (
+            calling_frame,
             is_or_calls,
-            outside,
-            read_docstring,  # what reads functions is loaded with the first of them
+            read_docstring,  # imported with the first function
         )
 
         given: Any = function
@@ -61,16 +61,16 @@ class FunctionTool(Tool[DepsT_contra], Generic[P, R, DepsT_contra]):
         )
         if description is None and not self.description:
             warnings.warn(
-                f"tool {self.name!r} has no docstring; a model knows it by its name alone",
+                f"tool {self.name!r} has no docstring; the model sees only its name",
                 ToolWarning,
-                stacklevel=outside()[1],
+                stacklevel=calling_frame()[1],
             )
         self.collects = is_or_calls(inspect.isasyncgenfunction, self.function)
         self.is_async = self.collects or is_or_calls(inspect.iscoroutinefunction, self.function)
         functools.update_wrapper(self, self.function, updated=())
-        self._described = docstring.parameters
+        self._parameter_texts = docstring.parameters
         self._plan: SchemaPlan | None = None
-        with suppress(NameError):  # an annotation may name what is defined further down: then later
+        with suppress(NameError):  # an annotation may name a class that is defined later
             self._plan = self._read()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -96,7 +96,7 @@ class FunctionTool(Tool[DepsT_contra], Generic[P, R, DepsT_contra]):
     def spec(self) -> ToolSpec:
         if self.is_unbound:
             raise ToolDefinitionError(
-                f"tool {self.name!r} is a method; take it from an instance: Class(...).{self.name}"
+                f"tool {self.name!r} is a method; use the tool of an instance: Class(...).{self.name}"
             )
         return super().spec
 
@@ -136,7 +136,7 @@ class FunctionTool(Tool[DepsT_contra], Generic[P, R, DepsT_contra]):
             self.function,
             name=self.name,
             description=self.description,
-            described=self._described,
+            described=self._parameter_texts,
             context=ToolContext,
             skip_first=self.is_unbound,
             max_output=self.max_output,
@@ -146,7 +146,7 @@ class FunctionTool(Tool[DepsT_contra], Generic[P, R, DepsT_contra]):
 
 
 def _with_context(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """The function, with its context by its name, or first without one; `bind` costs three times as much."""
+    """Pass the context by name, or first if there is no name. `Signature.bind` takes three times as long."""
 
     def call_first(args: dict[str, Any], ctx: ToolContext | None) -> Any:
         return function(ctx or ToolContext(), **args)
@@ -162,7 +162,7 @@ async def _collect(items: AsyncGenerator[Any, None]) -> list[Any]:
 
 
 def _is_method(function: Any) -> bool:
-    """Whether this is the plain function of a method, in the body of a class that is being made."""
+    """Whether this is the function of a method, in the body of a class that is being defined."""
     holder, _, _ = getattr(function, "__qualname__", "").rpartition(".")
     if not inspect.isfunction(function) or not holder or holder.endswith("<locals>"):
         return False
@@ -186,14 +186,14 @@ def _docstring(function: Any) -> str | None:
 
 
 class FunctionOptions(ToolOptions, total=False):
-    """The options of `@tool`: what it is called, beside those of every kind of tool."""
+    """The options of `@tool`: the name, the description, and those of every kind of tool."""
 
     name: str | None
     description: str | None
 
 
 class MakesTool(Protocol):
-    """`@tool(...)` with its options: makes a tool of the function below it."""
+    """The decorator that `tool(...)` returns when it is called with options."""
 
     @overload
     def __call__(
@@ -203,7 +203,7 @@ class MakesTool(Protocol):
     def __call__(self, function: Callable[P, R], /) -> FunctionTool[P, R, object]: ...
 
 
-# Checkers know which deps a tool wants where its context is the first parameter.
+# Type checkers know the deps of a tool if its context is the first parameter.
 @overload
 def tool(
     function: Callable[Concatenate[ToolContext[DepsT], P], R], /, **options: Unpack[FunctionOptions]
@@ -213,11 +213,11 @@ def tool(function: Callable[P, R], /, **options: Unpack[FunctionOptions]) -> Fun
 @overload
 def tool(**options: Unpack[FunctionOptions]) -> MakesTool: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[FunctionOptions]) -> Any:
-    """Make a tool of a sync or async function, method, partial or callable object.
+    """Create a tool from a sync or async function, method, partial or callable object.
 
     Its schema comes from type hints and docstring (Google, NumPy, Sphinx). A parameter annotated
-    `ToolContext` is filled in and never shown. `*args: T` is a list named `args`; `**kwargs: T` takes
-    any further fields of type T; what a partial has bound is not shown.
+    `ToolContext` receives the context, and is not in the schema. `*args: T` is a list named `args`;
+    `**kwargs: T` takes any other fields of type T; arguments that a partial has bound are not in the schema.
     """
 
     def make(function: Any) -> FunctionTool[..., Any]:
@@ -230,7 +230,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[Functi
 
 
 def _signature() -> inspect.Signature:
-    """The signature of `tool` with every option in it, each with the default that the class of tools has."""
+    """Return the signature of `tool` with every option and its default."""
     own, keyword = inspect.signature(tool), inspect.Parameter.KEYWORD_ONLY
     function = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
     named = [

@@ -1,4 +1,4 @@
-"""JsonTool: a tool whose schema is known only at run time, as with MCP and OpenAPI."""
+"""JsonTool: a tool with a JSON schema that is known only at run time, as with MCP and OpenAPI."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class JsonTool(Tool[object]):
-    """A JSON schema and a function of the arguments: `invoke(args)` or `invoke(args, ctx)`, sync or async.
+    """A tool with a JSON schema; `invoke(args)` or `invoke(args, ctx)`, sync or async, runs it.
 
-    `returns` is the schema of the result, if there is one; both are checked. An external tool needs no
+    Arguments are validated, and results too if `returns`, their schema, is given. An external tool needs no
     function.
     """
 
@@ -49,17 +49,17 @@ class JsonTool(Tool[object]):
             raise ToolDefinitionError(
                 f"tool {name!r}: invoke is {preview(invoke)}; pass a function of the arguments"
             )
-        parameters = _copied(name, schema)
-        declared = None if returns is None else _copied(name, returns)
-        self._arguments = _compiled(name, parameters)
-        self._result = None if declared is None else _compiled(name, declared)
-        self._whole, self._cut = Output(limit=sys.maxsize), Output(limit=self.max_output)
+        parameters = _copy(name, schema)
+        result_schema = None if returns is None else _copy(name, returns)
+        self._arguments = _compile(name, parameters)
+        self._result = None if result_schema is None else _compile(name, result_schema)
+        self._uncut, self._cut = Output(limit=sys.maxsize), Output(limit=self.max_output)
         self._plan = SchemaPlan(
             ToolSpec(name, description, parameters),
             signature_line(name, parameters),
-            self._checked,
-            self._rendered if self._result else self._cut.render,
-            lambda: declared,
+            self._check_args,
+            self._render_result if self._result else self._cut.render,
+            lambda: result_schema,
         )
         self.invoke = invoke
         self.takes_context = positions_of(invoke)[0] > 1
@@ -73,38 +73,38 @@ class JsonTool(Tool[object]):
     def call(self, args: Any, ctx: ToolContext | None) -> Any:
         return self.invoke(args, ctx or ToolContext()) if self.takes_context else self.invoke(args)
 
-    def _checked(self, args: JsonValue) -> Any:
-        plain = parse_json(as_text(args))  # the tool's own copy: it may change it
+    def _check_args(self, args: JsonValue) -> Any:
+        plain = parse_json(as_text(args))  # a copy, which the tool may change
         issues = self._arguments.issues(plain)
         if issues:
             raise RejectedError(*issues)
         return plain
 
-    def _rendered(self, value: Any) -> JsonValue:
-        whole = self._whole.render(value)  # what is cut to its limit is no longer what was declared
-        issues = self._result.issues(whole) if self._result else []
+    def _render_result(self, value: Any) -> JsonValue:
+        rendered = self._uncut.render(value)  # checked before it is cut to the limit
+        issues = self._result.issues(rendered) if self._result else []
         if issues:
-            raise ToolSerializationError(f"its result is not what it declares: {issues[0]}")
-        return self._cut.render(whole)
+            raise ToolSerializationError(f"its result does not match its schema: {issues[0]}")
+        return self._cut.render(rendered)
 
 
 async def never_run(_: JsonValue) -> JsonValue:
-    """Stands where an external tool would have a function."""
+    """The function of an external tool, which is never called."""
     raise AssertionError
 
 
-def _copied(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema as plain data that nobody else can change."""
+def _copy(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of the schema as plain data."""
     try:
-        copy: Any = parse_json(dump_json(schema, default=dict))
+        copied: Any = parse_json(dump_json(schema, default=dict))
     except CodecError as error:
         raise ToolDefinitionError(f"tool {name!r}: its schema is not JSON: {error}") from None
-    if not is_object(copy):
-        raise ToolDefinitionError(f"tool {name!r}: its schema is {preview(copy)}, not an object")
-    return copy
+    if not is_object(copied):
+        raise ToolDefinitionError(f"tool {name!r}: its schema is {preview(copied)}, not an object")
+    return copied
 
 
-def _compiled(name: str, schema: dict[str, Any]) -> Validator:
+def _compile(name: str, schema: dict[str, Any]) -> Validator:
     from .json_schema.compile import compile_schema
 
     try:
@@ -114,9 +114,10 @@ def _compiled(name: str, schema: dict[str, Any]) -> Validator:
 
 
 def validate_json(schema: Mapping[str, Any] | bool, value: Any) -> list[str]:
-    """The faults of a JSON value, in words with the place; an empty list means that it is valid.
+    """Validate a JSON value, and return its errors as messages; an empty list means that it is valid.
 
-    JSON Schema, draft 2020-12; an invalid schema is a `ToolDefinitionError`. Nothing is ever fetched.
+    Schemas are JSON Schema, draft 2020-12; an invalid schema raises `ToolDefinitionError`. Remote references
+    are never fetched.
     """
     from .json_schema.compile import validate
 

@@ -1,4 +1,4 @@
-"""Registry: the tools of an agent: what is offered, what is called, what came of it."""
+"""Registry: the tools of an agent: their descriptions for models, their calls, and statistics."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ DepsT = TypeVar("DepsT")
 
 
 class PlainFunction(Protocol):
-    """A function or a method as it was written. A tool is callable too, but not this."""
+    """A function or a method. A tool is also callable, but has no `__code__`."""
 
     @property
     def __code__(self) -> CodeType: ...
 
 
 ToolLike: TypeAlias = Tool | ToolSource | type[TypedTool[Any, Any]] | Callable[..., Any]
-# What an agent with such deps may offer, for checkers: a tool that wants other deps is an error. An object
-# that can be called is made a tool with `tool(...)`.
+# For type checkers: what an agent with these deps accepts. A tool that needs other deps is an error, and a
+# callable object has to be passed as `tool(...)`.
 Offered: TypeAlias = (
     Tool[DepsT] | ToolSource | type[TypedTool[Any, Any, DepsT]] | PlainFunction | partial[Any]
 )
 
 
 class ToolSet:
-    """Tools on their way into a registry."""
+    """Collects tools for a registry."""
 
     def __init__(self) -> None:
         self._tools: dict[str, Tool] = {}
@@ -57,7 +57,7 @@ class ToolSet:
 
     @classmethod
     def of(cls, tools: Iterable[ToolLike]) -> ToolSet:
-        """A set of tools and functions, mixed as they come."""
+        """Return a set of these tools and functions."""
         if not hasattr(tools, "__iter__"):
             raise ToolDefinitionError(f"tools are given as a list: [...], not {preview(tools)}")
         made = cls()
@@ -66,18 +66,15 @@ class ToolSet:
         return made
 
     def register(self, item: ToolLike) -> ToolSet:
-        """Add a tool, a function (as `@tool` would make it one), or a `TypedTool` class; returns the set.
-
-        A source of tools, such as `DynamicTools`, may stand among them.
-        """
+        """Add a tool, a function, a `TypedTool` class or a source such as `DynamicTools`; returns the set."""
         if isinstance(item, ToolSource):
-            return self._take(item)
+            return self._add_source(item)
         tool = _as_tool(item)
-        self._check_free(tool.spec.name)  # a tool that cannot be described is refused here
+        self._check_free(tool.spec.name)  # an invalid tool is refused here
         self._tools[tool.name] = tool
         return self
 
-    def _take(self, source: ToolSource) -> ToolSet:
+    def _add_source(self, source: ToolSource) -> ToolSet:
         for tool in source.always:
             self.register(tool)
         for name in source.names:
@@ -95,18 +92,20 @@ class ToolSet:
 
 def _as_tool(item: Any) -> Tool:
     if isinstance(item, Tool):
-        found: Tool = item  # pyright: ignore[reportUnknownVariableType]  # whatever deps it wants
+        found: Tool = item  # pyright: ignore[reportUnknownVariableType]  # with any deps
         return found
     if _is_typed_class(item):
         try:
             made: Tool = item()
         except TypeError as error:
-            raise ToolDefinitionError(f"{item.__name__} cannot be made without arguments: {error}") from error
+            raise ToolDefinitionError(
+                f"{item.__name__} cannot be created without arguments: {error}"
+            ) from error
         return made
     if callable(item):
         return function_tool(item)
-    wanted = "its as_tool()" if hasattr(item, "as_tool") else "a function, a TypedTool or a JsonTool"
-    raise ToolDefinitionError(f"{preview(item)} is not a tool; pass {wanted}")
+    expected = "its as_tool()" if hasattr(item, "as_tool") else "a function, a TypedTool or a JsonTool"
+    raise ToolDefinitionError(f"{preview(item)} is not a tool; pass {expected}")
 
 
 def _is_typed_class(item: object) -> bool:
@@ -114,13 +113,13 @@ def _is_typed_class(item: object) -> bool:
 
 
 class ToolRegistry:
-    """Tools by name; made by `ToolSet.build()`. It keeps nothing of a run but what it counts.
+    """Tools by name; created by `ToolSet.build()`. It stores no state of runs except statistics.
 
-    `sources` give further tools in the steps of a run: they are no part of it before.
+    The tools of `sources` are determined in each step of a run, and are not in the registry.
     """
 
     def __init__(self, tools: Iterable[Tool], sources: Iterable[ToolSource] = ()) -> None:
-        from .calls import compile_call  # what runs tools is loaded with the first registry
+        from .calls import compile_call  # imported with the first registry
 
         self.sources = tuple(sources)
         self._tools = {tool.name: tool for tool in tools}
@@ -131,10 +130,10 @@ class ToolRegistry:
         self._quick = {name: (tool, tool.parts().check) for name, tool in self._tools.items()}
         self._deprecated: set[str] = set()
         self._offers: dict[tuple[bool, frozenset[str]], tuple[ToolSpec, ...]] = {}
-        self._is_strict = False  # the strict form has been offered: a null may stand for "left out"
+        self._is_strict = False  # the strict form was offered, in which null can mean "left out"
 
     def with_tools(self, others: Mapping[str, ToolRegistry]) -> ToolRegistry:
-        """This registry and tools of others, each by its name; nothing is compiled again."""
+        """Return a registry that also has these tools of other registries, without compiling them again."""
         made = copy(self)
         made._tools, made._counters = {**self._tools}, {**self._counters}
         made._performs, made._quick = {**self._performs}, {**self._quick}
@@ -146,11 +145,11 @@ class ToolRegistry:
             made._performs[name], made._quick[name] = other._performs[name], other._quick[name]
         return made
 
-    # --- looking ---------------------------------------------------------------------------------
+    # --- reading ---------------------------------------------------------------------------------
 
     @property
     def has_rules(self) -> bool:
-        """Whether a function decides for one of the tools which calls need an approval."""
+        """Whether a function decides which calls of one of the tools need approval."""
         return any(callable(tool.approval) for tool in self._tools.values())
 
     @property
@@ -170,10 +169,10 @@ class ToolRegistry:
         return self._tools.get(name)
 
     def specs(self, *, strict: bool = False, exclude: frozenset[str] = frozenset()) -> tuple[ToolSpec, ...]:
-        """The tools offered to a model; the same tuple each time. `strict`: in a strict form."""
+        """The tools offered to a model, with `strict` in their strict form; the tuple is cached."""
         self._is_strict = self._is_strict or strict
-        question = (strict, exclude)
-        offered = self._offers.get(question)
+        key = (strict, exclude)
+        offered = self._offers.get(key)
         if offered is None:
             if len(self._offers) >= 64:
                 self._offers.clear()
@@ -182,7 +181,7 @@ class ToolRegistry:
                 for name, tool in self._tools.items()
                 if name not in exclude and name not in self._deprecated
             )
-            self._offers[question] = offered
+            self._offers[key] = offered
         return offered
 
     def catalog(self) -> tuple[dict[str, Any], ...]:
@@ -199,17 +198,17 @@ class ToolRegistry:
         )
 
     def stats(self, name: str) -> ToolStats:
-        """The statistics of the calls that entered a tool so far."""
-        return self._counters[self._known(name)].stats()
+        """The statistics of the calls of a tool."""
+        return self._counters[self._check_exists(name)].stats()
 
     def deprecate(self, name: str) -> None:
-        """Offer a tool no longer; it can still be called, and warns when it is."""
-        if self._known(name) not in self._deprecated:
+        """Stop offering a tool to models. It can still be called, with a warning."""
+        if self._check_exists(name) not in self._deprecated:
             self._deprecated.add(name)
             self._offers.clear()
-            self._performs[name] = _warning(self._tools[name], self._performs[name])
+            self._performs[name] = _with_warning(self._tools[name], self._performs[name])
 
-    def _known(self, name: str) -> str:
+    def _check_exists(self, name: str) -> str:
         if name not in self._tools:
             raise ConfigError(f"there is no tool {name!r}; the tools are {one_of(self.names) or 'none'}")
         return name
@@ -217,34 +216,34 @@ class ToolRegistry:
     # --- calling ---------------------------------------------------------------------------------
 
     def prepare(self, call: ToolCall) -> PreparedCall | UnknownToolError | InvalidArgsError:
-        """Find the tool and check the arguments. Has no effects and never raises."""
+        """Find the tool and check the arguments. Has no side effects and never raises."""
         found = self._quick.get(call.name)
         if found is None:
             return self._unknown(call)
         tool, check = found
         try:
             args = check(call.args)
-        except Exception:  # noqa: BLE001  # what is not plainly right gets a second look
+        except Exception:  # noqa: BLE001  # `_check` decides
             args = self._check(call)
             if isinstance(args, InvalidArgsError):
                 return args
         return PreparedCall(call, tool, args)
 
     def run(self, prepared: PreparedCall, ctx: ToolContext | None = None) -> Coroutine[Any, Any, ToolResult]:
-        """Run a prepared call. A failure is a value; only the caller's own cancellation is raised."""
+        """Run a prepared call. Errors are in the result; only a cancellation of the caller is raised."""
         return self._performs[prepared.tool.name](prepared.call, ctx, prepared)
 
     def provide(self, prepared: PreparedCall, value: Any = None, *, error: str | None = None) -> ToolResult:
-        """The result of an external call, as it was provided: checked and rendered like any other."""
-        from .calls import provided
+        """Return the result of an external call from the provided value, which is checked and rendered."""
+        from .calls import provided_result
 
-        return provided(prepared, value, error=error)
+        return provided_result(prepared, value, error=error)
 
     def dispatch(self, call: ToolCall, ctx: ToolContext | None = None) -> Coroutine[Any, Any, ToolResult]:
-        """Prepare and run."""
+        """Prepare and run a call."""
         try:
             perform = self._performs.get(call.name)
-        except TypeError:  # a name that cannot even be looked up
+        except TypeError:  # a name that is not hashable
             perform = None
         return perform(call, ctx) if perform else self._refuse(call)
 
@@ -252,7 +251,7 @@ class ToolRegistry:
         return ToolResult(call.id, call.name, error=self._unknown(call))
 
     def _check(self, call: ToolCall) -> Any:
-        """The arguments as the tool takes them, or the error."""
+        """Return the arguments as the tool takes them, or the error."""
         tool = self._tools[call.name]
         try:
             return tool.check(call.args)
@@ -263,7 +262,7 @@ class ToolRegistry:
 
                 with suppress(InvalidArgsError):
                     return tool.check(without_nulls(tool.spec.parameters, call.args))
-        except Exception as error:  # noqa: BLE001  # a validator of the user's may raise anything
+        except Exception as error:  # noqa: BLE001  # validators of users may raise anything
             rejected = tool.rejected([Issue((), f"cannot be checked: {type(error).__name__}: {error}")])
             rejected.__cause__ = error
         rejected.call_id = call.id
@@ -271,8 +270,8 @@ class ToolRegistry:
 
     def _unknown(self, call: ToolCall) -> UnknownToolError:
         offered = tuple(name for name in self._tools if name not in self._deprecated)
-        meant = closest(str(call.name), offered)
-        hint = f"; did you mean {meant!r}?" if meant else ";"
+        suggestion = closest(str(call.name), offered)
+        hint = f"; did you mean {suggestion!r}?" if suggestion else ";"
         return UnknownToolError(
             f"there is no tool {preview(call.name)}{hint} the tools are {one_of(offered) or 'none'}",
             tool_name=call.name,
@@ -290,13 +289,13 @@ def _spec_of(tool: Tool, *, strict: bool) -> ToolSpec:
     return replace(spec, pure=True) if tool.effect == "pure" else spec
 
 
-def _warning(tool: Tool, perform: Perform) -> Perform:
+def _with_warning(tool: Tool, perform: Perform) -> Perform:
     from .calls import failure
 
     async def warn_and_perform(call: ToolCall, *rest: Any) -> ToolResult:
         try:
             warnings.warn(f"tool {tool.name!r} is deprecated", ToolWarning, stacklevel=2)
-        except ToolWarning as error:  # where warnings are errors, this call is one
+        except ToolWarning as error:  # the program treats warnings as errors
             return ToolResult(call.id, call.name, error=failure(tool, call.id, error))
         return await perform(call, *rest)
 

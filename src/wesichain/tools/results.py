@@ -1,4 +1,4 @@
-"""Results: what became of one call, and of all calls of a tool."""
+"""Results: the result of one call, and the statistics of all calls of a tool."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .definition import Tool
 
 
 class PreparedCall(Value):
-    """A call whose tool is known and whose arguments are checked."""
+    """A call with its tool and its checked arguments."""
 
     call: ToolCall
     tool: Tool
     args: Any
 
     def asks_approval(self, ctx: RunContext[Any]) -> bool:
-        """Whether a person has to approve the call; a rule takes `(args)` or `(ctx, args)`."""
+        """Whether the call needs human approval. A rule takes `(args)` or `(ctx, args)`."""
         rule: Any = self.tool.approval
         if not callable(rule):
             return bool(rule)
@@ -31,14 +31,14 @@ class PreparedCall(Value):
         except Exception as error:
             raise ConfigError(
                 f"the approval rule of tool {self.tool.name!r} raised {type(error).__name__}: {error}; "
-                f"it takes (args) or (ctx, args), and says whether a person has to approve the call"
+                f"it takes (args) or (ctx, args), and returns whether the call needs approval"
             ) from error
 
 
 class ToolResult(Value):
-    """The result of one call: a value, or an error. `finish`: the tool gave it as the run's own (`Finish`).
+    """The result of one call: a value or an error. `finish` is True if the tool returned `Finish`.
 
-    Of a result with pictures, documents or sounds `parts` has all of it, and `value` tells it in words.
+    If the result has images, documents or audio, `parts` contains all of it, and `value` is a description.
     """
 
     call_id: str
@@ -55,7 +55,7 @@ class ToolResult(Value):
 
 
 class DraftResult:
-    """What a tool has returned, while its call is being made: the result is made of it."""
+    """The fields of a result while the call is running."""
 
     __slots__ = ("finish", "parts", "value")
 
@@ -85,12 +85,12 @@ class ToolStats(Value):
 
 
 class Counter:
-    """Counts the calls of one tool: a call appends its duration; sums are made a thousand at a time."""
+    """The statistics of one tool. A call appends its duration; a thousand durations are summed up at once."""
 
     __slots__ = ("_counts", "_longest", "_recent", "_shortest", "_total", "failures", "successes")
 
     def __init__(self) -> None:
-        self.successes: list[float] = []  # milliseconds that are not summed up yet
+        self.successes: list[float] = []  # milliseconds, not summed up yet
         self.failures: list[float] = []
         self._counts = [0, 0]
         self._total = 0.0
@@ -100,14 +100,14 @@ class Counter:
 
     def sum_up(self) -> None:
         for kind, durations in enumerate((self.successes, self.failures)):
-            taken = durations[:]
-            del durations[: len(taken)]  # those that another thread has added meanwhile stay
-            if taken:
-                self._counts[kind] += len(taken)
-                self._total += sum(taken)
-                self._shortest = min(*taken, self._shortest)
-                self._longest = max(*taken, self._longest)
-                self._recent.extend(taken)
+            summed = durations[:]
+            del durations[: len(summed)]  # another thread may have appended more
+            if summed:
+                self._counts[kind] += len(summed)
+                self._total += sum(summed)
+                self._shortest = min(*summed, self._shortest)
+                self._longest = max(*summed, self._longest)
+                self._recent.extend(summed)
 
     def stats(self) -> ToolStats:
         self.sum_up()

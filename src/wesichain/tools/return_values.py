@@ -1,4 +1,4 @@
-"""Return values that are more than JSON: parts, and `Finish`, whose value is the run's own."""
+"""Return values with a meaning of their own: parts, and `Finish`, which completes the run."""
 
 from __future__ import annotations
 
@@ -14,53 +14,53 @@ T = TypeVar("T")
 
 
 class Finish(Value, Generic[T]):
-    """Return this, and the run completes with `value` once the other calls of the same reply are done.
+    """The return value of a tool that completes the run with `value`, after the other calls of the reply.
 
-    The value is checked against the tool's declared type first (`-> Finish[Report]`, `-> str | Finish[str]`),
-    and against the run's output type in the end.
+    The value is checked against the tool's return type (`-> Finish[Report]`, `-> str | Finish[str]`), and
+    then against the run's output type.
     """
 
     value: T
 
 
-def unfinished(annotation: Any) -> Any:
-    """A return annotation with `T` for `Finish[T]`: what is told to a model is the value alone."""
+def without_finish(annotation: Any) -> Any:
+    """Replace `Finish[T]` by `T` in a return annotation: the model only sees the value."""
     if annotation is Finish:
         return Any
     if get_origin(annotation) is Finish:
         return get_args(annotation)[0]
     if get_origin(annotation) in (Union, UnionType):
-        members = [unfinished(member) for member in get_args(annotation)]
+        members = [without_finish(member) for member in get_args(annotation)]
         return Any if Any in members else Union[tuple(members)]  # noqa: UP007  # the members are data
     return annotation
 
 
-_MOST = 16_777_216  # bytes of all parts of one result
+_MAX_BYTES = 16_777_216  # bytes of all parts of one result
 
 
 def parts_in(value: Any) -> tuple[Part, ...]:
-    """The parts of a result with pictures, documents or sounds; () for any other."""
+    """Return the parts of a result that has images, documents or audio; () for any other."""
     if isinstance(value, MEDIA):
-        return _checked((value,))
+        return _check_size((value,))
     if isinstance(value, list | tuple):
         items = cast("Sequence[object]", value)
         if any(isinstance(item, MEDIA) for item in items):
             try:
-                return _checked(parts_of(cast("Any", items)))
+                return _check_size(parts_of(cast("Any", items)))
             except CodecError as error:
-                raise ToolSerializationError(f"its result mixes parts with what is none: {error}") from error
+                raise ToolSerializationError(f"its result mixes parts with other values: {error}") from error
     return ()
 
 
-def _checked(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+def _check_size(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     size = sum(len(part.data or b"") for part in parts if not isinstance(part, Text))
-    if size > _MOST:
-        raise ToolSerializationError(f"its parts have {size:,} bytes; at most {_MOST:,} are taken")
+    if size > _MAX_BYTES:
+        raise ToolSerializationError(f"its parts have {size:,} bytes; the limit is {_MAX_BYTES:,}")
     return parts
 
 
 def may_be_media(annotation: Any) -> bool:
-    """Whether a result may have parts, by its annotation."""
+    """Whether a return annotation allows parts."""
     if isinstance(annotation, type) and issubclass(annotation, (*MEDIA, Text)):
         return True
     return any(may_be_media(argument) for argument in get_args(annotation))

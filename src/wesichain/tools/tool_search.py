@@ -1,4 +1,4 @@
-"""ToolSearch: hundreds of tools behind one that finds them, so that a request holds those it needs."""
+"""ToolSearch: a tool that finds other tools, so that a request does not contain hundreds of them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from .running import in_thread
 from .tool_sources import ToolSource
 
 _log = logging.getLogger("wesichain")
-_SHOWN = 300  # characters of a description
-_NAMED = 12  # tools that are named where nothing was found
+_MAX_DESCRIPTION = 300  # characters
+_MAX_HINTS = 12  # tools that are named if a search finds nothing
 _SCHEMA = {
     "type": "object",
     "properties": {"query": {"type": "string", "description": "What the tool should do, in a few words."}},
@@ -33,19 +33,19 @@ _SCHEMA = {
 
 
 class TextEmbedder(Protocol):
-    """Texts as rows of numbers, near to each other where the texts mean the same."""
+    """Computes vectors that are close to each other for texts with similar meanings."""
 
     def embed(self, texts: Sequence[str]) -> Any:
-        """One row for each text."""
+        """Return one vector for each text."""
         ...
 
 
 class ToolSearch(ToolSource):
-    """Offers one tool, which finds the others: `Agent(model, tools=[ToolSearch(hundreds, k=8)])`.
+    """Offers one tool that searches the others: `Agent(model, tools=[ToolSearch(hundreds, k=8)])`.
 
-    A search finds at most `k`, by meaning where an `embedder` is given (those of `wesichain.learning` are
-    such), and by words otherwise, or where the embedder fails. What it has found is offered from the next
-    step on, to the end of the run; a tool that was not found is not run. `name` is that of the one tool.
+    A search finds at most `k` tools: by meaning with an `embedder` (such as those of `wesichain.learning`),
+    by words without one or if it fails. Tools that were found are offered from the next step to the end of
+    the run; other tools cannot be called. `name` is the name of the search tool.
     """
 
     def __init__(
@@ -60,11 +60,13 @@ class ToolSearch(ToolSource):
         given: Any = k
         if not isinstance(given, int) or isinstance(given, bool) or k < 1:
             raise ToolDefinitionError(
-                f"ToolSearch(k={given!r}): k is how many tools a search finds, 1 or more"
+                f"ToolSearch(k={given!r}): k is the number of tools that a search finds, 1 or more"
             )
         self.registry = ToolSet.of(tools).build()
         if self.registry.sources:
-            raise ToolDefinitionError("ToolSearch(tools): they are tools and functions, no further sources")
+            raise ToolDefinitionError(
+                "ToolSearch(tools) takes tools and functions, and no DynamicTools or ToolSearch"
+            )
         self.names = self.registry.names
         self._k = k
         self._embedder = embedder
@@ -73,43 +75,45 @@ class ToolSearch(ToolSource):
         self._index = WordIndex(self._texts)
         self._rows: list[list[float]] | None = None
         count = len(self._tools)
-        told = description or (
+        text = description or (
             f"Find tools by what they do: there are {count} more that are not shown. What is found can be "
             f"called from your next turn on."
         )
-        self.tool = JsonTool(name, told, _SCHEMA, self._search, effect="pure")
+        self.tool = JsonTool(name, text, _SCHEMA, self._search, effect="pure")
         self.always = (self.tool,)
 
     def tools_named_in(self, result: JsonValue) -> tuple[str, ...]:
-        """The tools that a result of the search names: what is offered follows from the run's own log."""
+        """Return the tools in a result of the search, which the log of the run contains."""
         found = result.get("found") if is_object(result) else None
         named = [item.get("name") for item in found if is_object(item)] if is_array(found) else []
         return tuple(name for name in named if isinstance(name, str) and name in self.registry)
 
     async def _search(self, args: Any) -> JsonValue:
         query: str = args["query"]
-        places = await self._places(query)
+        positions = await self._positions(query)
         found: list[JsonValue] = [
-            {"name": tool.name, "description": shorten(tool.description, _SHOWN)}
-            for tool in (self._tools[place] for place in places)
+            {"name": tool.name, "description": shorten(tool.description, _MAX_DESCRIPTION)}
+            for tool in (self._tools[position] for position in positions)
         ]
         if found:
             return {"found": found}
-        some = ", ".join(self.names[:_NAMED])
+        some = ", ".join(self.names[:_MAX_HINTS])
         return {"found": [], "hint": f"nothing fits; use other words. Among the tools are: {some or 'none'}"}
 
-    async def _places(self, query: str) -> list[int]:
-        """The tools that fit, the best first; one that is called by its name comes before all."""
+    async def _positions(self, query: str) -> list[int]:
+        """Return the positions of the matching tools, best first; a tool with this exact name comes first."""
         scores = self._index.scores(query)
         if self._embedder is not None and self._tools:
             try:
-                scores = await in_thread(lambda: self._meanings(query))
-            except Exception:  # noqa: BLE001  # an embedder is anybody's code
+                scores = await in_thread(lambda: self._similarities(query))
+            except Exception:  # noqa: BLE001  # embedders of users may raise anything
                 _log.exception("the embedder of ToolSearch failed; the tools are searched by words")
-        named = [place for place, name in enumerate(self.names) if name.lower() == query.strip().lower()]
-        return [*named, *(place for place in best(scores, self._k) if place not in named)][: self._k]
+        named = [
+            position for position, name in enumerate(self.names) if name.lower() == query.strip().lower()
+        ]
+        return [*named, *(position for position in best(scores, self._k) if position not in named)][: self._k]
 
-    def _meanings(self, query: str) -> list[float]:
+    def _similarities(self, query: str) -> list[float]:
         embedder = self._embedder
         assert embedder is not None
         if self._rows is None:
@@ -119,23 +123,22 @@ class ToolSearch(ToolSource):
 
 
 def _text_of(tool: Tool) -> str:
-    """The text that a tool is found by: its name, which says most, its description and its parameters."""
+    """Return the searched text of a tool: its name (twice, for its weight), description and parameters."""
     parameters: Any = tool.spec.parameters.get("properties") or {}
-    about = [f"{name} {_described(schema)}" for name, schema in parameters.items()]
+    about = [f"{name} {_description_of(schema)}" for name, schema in parameters.items()]
     return "\n".join([tool.name, tool.name, tool.description, *about])
 
 
-def _described(schema: Any) -> str:
+def _description_of(schema: Any) -> str:
     text = schema.get("description") if is_object(schema) else None
     return text if isinstance(text, str) else ""
 
 
 _WORD = re.compile(r"[^\W_]+")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_SATURATION = 1.5  # how soon further mentions of a word say nothing new
-_LENGTH = 0.75  # how much a long text's words count less
-# Of these every question has some, and no tool is found by them.
-_COMMON = frozenset(
+_CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_SATURATION = 1.5  # k1 of BM25
+_LENGTH = 0.75  # b of BM25
+_STOP_WORDS = frozenset(
     re.findall(
         r"\w+",
         "a an and are as at be by can do for from get has have how i in is it me my of on or that the "
@@ -145,9 +148,9 @@ _COMMON = frozenset(
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, in lower case: the parts of snake_case and camelCase, a plural as its singular."""
-    found = (word.lower() for word in _WORD.findall(_HUMP.sub(" ", text)))
-    return [_stem(word) for word in found if word not in _COMMON]
+    """Return the words of a text in lower case and in the singular, with snake_case and camelCase split."""
+    found = (word.lower() for word in _WORD.findall(_CAMEL_CASE.sub(" ", text)))
+    return [_stem(word) for word in found if word not in _STOP_WORDS]
 
 
 def _stem(word: str) -> str:
@@ -157,7 +160,7 @@ def _stem(word: str) -> str:
 
 
 class WordIndex:
-    """Texts by their words: the rarer a word, the more it says (BM25)."""
+    """An index of texts by their words, with BM25 scores."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._counts = [Counter(words_of(text)) for text in texts]
@@ -166,7 +169,7 @@ class WordIndex:
         self._texts_with = Counter(word for counts in self._counts for word in counts)
 
     def scores(self, question: str) -> list[float]:
-        """For each text how well it fits; 0 where no word does."""
+        """Return the score of each text; 0 if it has none of the words."""
         words = [(word, self._weight(word)) for word in dict.fromkeys(words_of(question))]
         return [
             sum(weight * self._share(counts[word], length) for word, weight in words if word in counts)
@@ -183,12 +186,12 @@ class WordIndex:
 
 
 def unit(row: Iterable[Any]) -> list[float]:
-    """A row of numbers, brought to length one."""
+    """Scale a vector to length one."""
     numbers = [float(number) for number in row]
     length = sqrt(sum(map(mul, numbers, numbers)))
     return [number / length for number in numbers] if length else numbers
 
 
 def best(scores: Sequence[float], k: int) -> list[int]:
-    """The places of the k highest scores above 0, the highest first, the earlier of two that are equal."""
+    """Return the positions of the k highest scores above 0, highest first; equal ones in their order."""
     return sorted((index for index, score in enumerate(scores) if score > 0), key=lambda i: -scores[i])[:k]

@@ -1,4 +1,4 @@
-"""Sources: tools that are not offered all the time; what they are is asked for in each step of a run."""
+"""Sources: tools that are determined anew in each step of a run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .json_schema.issues import preview
 
 
 class ToolSource:
-    """Stands among the tools of an agent, in the place of those that it gives.
+    """An item in a list of tools that provides tools in the steps of a run.
 
-    `always` are the tools that it offers in every step, `names` those that it may offer beside them, as far
-    as that is known: no other tool of the agent may be called so.
+    `always` are the tools that it offers in every step, and `names` the known names of the others; no other
+    tool of the agent can have these names.
     """
 
     always: tuple[Tool, ...] = ()
@@ -29,27 +29,27 @@ class ToolSource:
 class DynamicTools(ToolSource):
     """Tools that a function returns for each step: `DynamicTools(lambda ctx: tools_for(ctx.deps.user))`.
 
-    The function is given the `RunContext`, or nothing; it is sync or async, and gives a list of tools and
-    functions. What it gives is offered in this step, and nothing else of its is run. It is called again
-    where a step is gone through again (a run that is resumed in another process, a durable run that is
-    recovered), so that it should go by its context, as instructions do. A replay does without it.
+    The function takes the `RunContext` or nothing, is sync or async, and returns a list of tools and
+    functions. Only the tools that it returned for a step can be called in that step. It is called again when
+    a step is repeated (a run that is resumed in another process, a durable run that is recovered), so its
+    result should depend only on the context. A replay does not call it.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         if not callable(function):
             raise ToolDefinitionError(
-                f"DynamicTools({preview(function)}): pass a function of the RunContext that gives tools"
+                f"DynamicTools({preview(function)}): pass a function of the RunContext that returns tools"
             )
         needed, most = positions_of(function)
         if needed > 1:
             raise ToolDefinitionError(
-                f"DynamicTools({preview(function)}): it takes the RunContext, or nothing"
+                f"DynamicTools({preview(function)}): it has to take the RunContext, or nothing"
             )
         self._function = function
         self._takes_context = most > 0
 
     async def tools(self, ctx: RunContext[Any]) -> tuple[Any, ...]:
-        """The tools of this step. A function that raises ends the run as failed, with its error as cause."""
+        """The tools of this step. If the function raises, the run fails with that error as cause."""
         try:
             found = self._function(ctx) if self._takes_context else self._function()
             given: Any = await found if inspect.isawaitable(found) else found
@@ -60,7 +60,9 @@ class DynamicTools(ToolSource):
             raise AgentError(f"{self._name} raised {describe(cause)}", step_id=ctx.step_id) from cause
         for item in made:
             if isinstance(item, ToolSource):
-                raise ToolDefinitionError(f"{self._name} gave {preview(item)}; it gives tools and functions")
+                raise ToolDefinitionError(
+                    f"{self._name} returned {preview(item)}; it has to return tools and functions"
+                )
         return made
 
     @property

@@ -91,7 +91,7 @@ def test_patterns_that_hang_others_are_matched_at_once(pattern: str) -> None:
     ],
 )
 def test_patterns_that_only_backtracking_could_match_are_refused_if_they_could_hang(pattern: str) -> None:
-    with pytest.raises(ToolDefinitionError, match="may take for ever"):
+    with pytest.raises(ToolDefinitionError, match="may take exponential time"):
         matches(pattern, "a" * 40)
 
 
@@ -99,12 +99,10 @@ def test_patterns_that_only_backtracking_could_match_are_refused_if_they_could_h
     "pattern",
     [
         r"(?=a)a*a*a*a*a*a*b",
-        r"(?!b)" + "a?" * 25 + "a" * 25,
         r"(?=.*x)(?=.*y).*.*.*z",
         r"^(?=a).*,.*,.*,.*,.*x",
         r"(?=a)a{1,30}a{1,30}a{1,30}a{1,30}b",
         r"(?=a)(a|b)(a|b)(a|b)(a|b)(a|b)(a|b)(a|b)(a|b)a*a*a*c",
-        r"(?=a)" + "a?" * 25 + "c",
     ],
 )
 def test_the_rest_is_quick_because_long_texts_are_not_looked_at(pattern: str) -> None:
@@ -113,6 +111,12 @@ def test_the_rest_is_quick_because_long_texts_are_not_looked_at(pattern: str) ->
             start = time.process_time()
             matches(pattern, text)
             assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize("pattern", ["(?!b)" + "a?" * 25 + "a" * 25, "(?=a)" + "a?" * 25 + "c"])
+def test_a_pattern_that_could_match_no_text_within_its_limit_is_refused(pattern: str) -> None:
+    with pytest.raises(ToolDefinitionError, match="too many optional parts and choices"):
+        matches(pattern, "a")
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ FITS, NOT = answers({"approve": True}), answers({"approve": "maybe"})
         pytest.param(who, {}, {"elicitation_callback": answers({"name": "A"})}, "age: is required", id="too-little"),
         pytest.param(outside, TASK, {"elicitation_callback": answers({"result": "x"})}, "filled", id="a-result"),
         pytest.param(outside, TASK, {"elicitation_callback": answers(None, "cancel")}, "filled", id="no-result"),
-        pytest.param(outside, TASK, {}, "form({}) needs a result from outside", id="nobody-has-it"),
+        pytest.param(outside, TASK, {}, "form({}) needs an external result", id="nobody-has-it"),
     ],
 )  # fmt: skip
 async def test_a_served_tool_asks_its_client(mode: Any, made: Any, args: Any, can: Any, said: str) -> None:
@@ -138,6 +138,21 @@ async def test_what_a_client_lacks_is_named(made: Any, needs: str) -> None:
                 assert caught.value.data == {"requiredCapabilities": {needs: {}}}
         async with Client(url, mode="legacy") as client:
             assert (await client.call_tool(made.name, {})).is_error
+
+
+@tool
+async def both() -> Any:
+    """Ask two questions at once, under one key."""
+    return await asyncio.gather(*(elicit(f"Your {what}?", FORM, key="input-2") for what in ("name", "town")))
+
+
+@BOTH
+async def test_two_questions_that_are_open_at_once_may_have_one_key(mode: Any) -> None:
+    answer = answers({"name": "Oslo", "age": 3})
+    async with served(both) as url, Client(url, mode=mode, elicitation_callback=answer) as client:
+        result = await asyncio.wait_for(client.call_tool("both", {}), 30)
+    assert len(result.content) == 1
+    assert sorted(answer.asked) == ["Your name?", "Your town?"]
 
 
 async def test_a_header_has_to_say_what_the_arguments_say() -> None:
@@ -243,17 +258,17 @@ def four(**limits: Any) -> Sampling:
     [
         pytest.param(None, asks(), "this client has no model for servers", id="off"),
         pytest.param(Sampling(), asks(tools=[types.Tool(name="t", input_schema={})]),
-                     "this client lets its model reply in words alone, without tools", id="tools"),
+                     "this client does not support tools in sampling", id="tools"),
         pytest.param(Sampling(), asks(messages=[]), "the request has no messages", id="nothing"),
-        pytest.param(Sampling(), asks(), f"this client cannot ask a model: {NO_RUN}", id="no-run"),
-        pytest.param(Sampling(ScriptedLlm([FILTERED])), asks(), "the model gave no reply: content_filter", id="no-reply"),
+        pytest.param(Sampling(), asks(), f"this client cannot call a model: {NO_RUN}", id="no-run"),
+        pytest.param(Sampling(ScriptedLlm([FILTERED])), asks(), "the model did not reply: content_filter", id="no-reply"),
         pytest.param(Sampling(ScriptedLlm([CUT])), asks(), ("fo", "scripted", "maxTokens"), id="a-reply-that-was-cut"),
         pytest.param(four(), asks(), ("four", "scripted", "endTurn"), id="a-reply"),
         pytest.param(four(max_output=4), asks(), ("four", "scripted", "endTurn"), id="that-just-fits"),
         pytest.param(four(max_output=3), asks(), ("fou", "scripted", "maxTokens"), id="that-does-not"),
         pytest.param(four(max_input=2), asks(), ("four", "scripted", "endTurn"), id="a-request-that-just-fits"),
         pytest.param(four(max_input=10), asks(system_prompt="Be brief."),
-                     "the request has 11 characters; this client allows 10", id="that-does-not-either"),
+                     "the request has 11 characters; the limit is 10", id="that-does-not-either"),
         pytest.param(four(requests=1), asks(), ("four", "scripted", "endTurn"), id="the-last-request"),
         pytest.param(Sampling(approval=True), asks(), f"this client cannot ask its user: {NO_RUN}", id="nobody-can-approve"),
     ],
@@ -277,7 +292,7 @@ async def test_a_request_for_a_model(sampling: Any, asked: Any, said: Any) -> No
     await asyncio.sleep(0)
     assert await answer() == said
     if sampling is not None and sampling.requests == 1:
-        assert await answer() == "this call has asked a model 1 times; this client allows no more"
+        assert await answer() == "this call has made 1 sampling requests, the limit of this client"
     await calls.close()
 
 
@@ -306,7 +321,7 @@ async def test_a_question_that_cannot_be_put_is_declined_or_fails_without_its_re
 
 async def test_a_question_is_asked_outside_of_a_served_call() -> None:
     for asking in (elicit("?", FORM), sample("?"), roots(), release_stream()):
-        with pytest.raises(ToolError, match="called by none"):
+        with pytest.raises(ToolError, match="needs a call by an MCP client"):
             await asking
 
 
@@ -345,7 +360,7 @@ async def test_a_question_that_its_server_withdraws_is_open_no_longer() -> None:
 
 
 async def test_of_too_many_that_wait_the_server_gives_up_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wesichain.tools.mcp.server._MOST_WAITING", 1)
+    monkeypatch.setattr("wesichain.tools.mcp.server._MAX_WAITING", 1)
     async with (
         served(who) as url,
         Client(url, mode="auto", elicitation_callback=answers({"name": "A", "age": 1})) as client,

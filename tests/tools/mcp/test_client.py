@@ -33,7 +33,7 @@ SECRET = "canary-1234567890"
 
 @pytest.fixture(autouse=True)
 def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wesichain.tools.mcp.transports._PATIENCE", 0.3)
+    monkeypatch.setattr("wesichain.tools.mcp.transports._GRACE_SECONDS", 0.3)
 
 
 # --- good servers --------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ async def test_the_tools_of_a_server_of_the_official_sdk() -> None:
 
 
 async def test_one_task_may_enter_and_another_leave(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transports, "_PATIENCE", 20)
+    monkeypatch.setattr(transports, "_GRACE_SECONDS", 20)
     server = raw("text")
     await asyncio.create_task(server.__aenter__())
     assert (await asyncio.create_task(call(server, "fine"))).value == "hello"
@@ -87,7 +87,7 @@ async def test_what_comes_back_of_calls(capfd: pytest.CaptureFixture[str]) -> No
             ("refuses", "invalid_input", "text is not a haiku"),
             ("breaks", "execution_failed", "internal trouble"),
             ("no-result", "serialization", "its answer is not valid"),
-            ("declared", "serialization", "not what it declares"),
+            ("declared", "serialization", "does not match its schema"),
             ("leaks", "execution_failed", "the key is [redacted]"),
         ):
             error: Any = (await call(server, how)).error
@@ -114,7 +114,7 @@ async def test_a_failure_is_a_value(how: str, error: type, kind: str, words: str
 async def test_a_server_that_is_gone_stays_gone_until_it_is_entered_again() -> None:
     async with raw("dies") as server:
         first, second = await call(server, "fine"), await call(server, "fine")
-        said = "MCP server 'raw' is gone; it ended with status 7; its last words: out of memory"
+        said = "MCP server 'raw' is gone; it ended with status 7; its last output: out of memory"
         assert str(first.error) == str(second.error) == said
         assert isinstance(first.error, ToolExecutionError)
         assert first.error.kind is ToolErrorKind.UNAVAILABLE
@@ -177,12 +177,12 @@ async def test_all_pages_are_read() -> None:
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        pytest.param("ends", "status 1; its last words: cannot read its configuration", id="it-ends"),
+        pytest.param("ends", "status 1; its last output: cannot read its configuration", id="it-ends"),
         pytest.param("leaks-and-ends", "cannot log in with [redacted]", id="saying-a-secret"),
         pytest.param("waits", "did not answer within 0.2 s", id="it-does-not-answer"),
-        pytest.param("prints-for-ever", "no message: ", id="it-prints-for-ever"),
+        pytest.param("prints-for-ever", "not a message: ", id="it-prints-for-ever"),
         pytest.param("never-ends-its-line", "more than 16,777,216 bytes", id="its-line-never-ends"),
-        pytest.param("lists-nothing", "did not give its list of tools within 0.2 s", id="it-lists-nothing"),
+        pytest.param("lists-nothing", "did not send its list of tools within 0.2 s", id="it-lists-nothing"),
         pytest.param("endless-pages", "on more than 100 pages", id="its-list-never-ends"),
         pytest.param(
             "wrong-root",
@@ -198,7 +198,9 @@ def test_a_server_that_cannot_be_used_is_a_clear_error_soon(
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(transports, "_PATIENCE", 0.2)  # seconds in which one that prints for ever prints on
+    monkeypatch.setattr(
+        transports, "_GRACE_SECONDS", 0.2
+    )  # seconds in which one that prints for ever prints on
     patience = {"waits": 0.2, "lists-nothing": 0.2, "prints-for-ever": 0.5}.get(how, 60)
     is_there = tmp_path / "is_there"
     server = raw(how, env={"API_KEY": SECRET, "THERE": str(is_there)}, connect_timeout=patience)
@@ -214,25 +216,25 @@ def test_a_server_that_cannot_be_used_is_a_clear_error_soon(
 @pytest.mark.parametrize(
     ("script", "remarks"),
     [
-        pytest.param("echo bad   luck >&2; exit 3", "it ended with status 3; its last words: bad luck", id="status"),
+        pytest.param("echo bad   luck >&2; exit 3", "it ended with status 3; its last output: bad luck", id="status"),
         pytest.param("exit 0", "it ended with status 0", id="status-zero"),
-        pytest.param("kill -9 $$", "it was ended by signal 9", id="signal"),
+        pytest.param("kill -9 $$", "it was killed by signal 9", id="signal"),
         pytest.param(
-            "echo Welcome; echo again; exit 1", 'it ended with status 1; it printed what is no message: "Welcome\\n"', id="text"
+            "echo Welcome; echo again; exit 1", 'it ended with status 1; it printed something that is not a message: "Welcome\\n"', id="text"
         ),
         pytest.param(
             f"printf '{'x' * 500} {'y' * 498}' >&2; exit 1",
-            f"it ended with status 1; its last words: {'x' * 500} {'y' * 498}",
+            f"it ended with status 1; its last output: {'x' * 500} {'y' * 498}",
             id="999-bytes",
         ),
         pytest.param(
             f"printf '{'x' * 500} {'y' * 499}' >&2; exit 1",
-            f"it ended with status 1; its last words: {'y' * 499}",
+            f"it ended with status 1; its last output: {'y' * 499}",
             id="1000-bytes-may-begin-with-half-a-word",
         ),
     ],
 )  # fmt: skip
-async def test_how_a_program_ended_is_told_with_its_last_words(script: str, remarks: str) -> None:
+async def test_errors_contain_how_a_program_ended_and_its_last_output(script: str, remarks: str) -> None:
     with pytest.raises(ToolError) as caught:
         await McpServer.stdio("sh", "-c", script).__aenter__()
     assert str(caught.value).removeprefix("MCP server 'sh' ").partition("; ")[2] == remarks
@@ -260,14 +262,14 @@ async def test_a_mistake_of_ours_is_a_config_error(make: Any, words: str) -> Non
         pytest.param(None, "it cannot be reached (ConnectError)", id="nobody-listens"),
         pytest.param(b"", "it cannot be reached (", id="it-hangs-up"),
         pytest.param(
-            b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n", "who asks (HTTP 401)", id="it-wants-a-key"
+            b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n", "authentication (HTTP 401)", id="it-wants-a-key"
         ),
         pytest.param(
             b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "content type", id="it-is-no-server"
         ),
         pytest.param(
             b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx",
-            "encoding that was not asked for",
+            "encoding that was not requested",
             id="it-packs-its-answer",
         ),
         pytest.param(
@@ -319,7 +321,7 @@ async def test_a_server_belongs_to_one_loop() -> None:
     async with raw("text") as server:
         result = await asyncio.to_thread(lambda: asyncio.run(call(server, "fine")))
         assert "was entered in another event loop" in str(result.error)
-        with pytest.raises(ConfigError, match="in use already"):
+        with pytest.raises(ConfigError, match="already in use"):
             await server.__aenter__()
 
 

@@ -68,7 +68,9 @@ async def test_a_token_is_asked_for_and_a_wrong_one_is_named() -> None:
         async with McpServer.http(url, headers={"Authorization": "Bearer correct-horse"}) as server:
             assert (await call(server, "place", {"town": "Oslo"})).ok
         for headers in ({}, {"Authorization": "Bearer wrong-horse"}):
-            with pytest.raises(ToolError, match=r"who asks \(HTTP 401\).*OAuthClientProvider") as caught:
+            with pytest.raises(
+                ToolError, match=r"authentication \(HTTP 401\).*OAuthClientProvider"
+            ) as caught:
                 await McpServer.http(url, headers=headers).__aenter__()
             assert caught.value.kind is ToolErrorKind.UNAVAILABLE
             assert "wrong-horse" not in str(caught.value)
@@ -102,7 +104,7 @@ async def test_results_have_schemas_and_failures_have_data() -> None:
         assert (await call(server, "place", {"town": "Oslo"})).value == {"town": "Oslo", "inhabitants": 7}
         cut = await call(server, "large")
         assert isinstance(cut.error, ToolExecutionError)
-        assert "larger than this tool may give" in str(cut.error)
+        assert "exceeds the limit of the tool" in str(cut.error)
         refused = await server._connected().use(lambda by: by.call_tool("place", {"town": 1}))
         assert refused.is_error
         data: Any = refused.structured_content
@@ -171,9 +173,7 @@ async def who() -> Any:
         pytest.param({"name": "Ada"}, {"name": "Ada", "age": 30}, "", id="a-default-is-filled-in"),
         pytest.param({"name": "Ada", "age": 3}, {"name": "Ada", "age": 3}, "", id="or-overruled"),
         pytest.param(None, None, "", id="declined"),
-        pytest.param(
-            {"name": 1}, None, "does not fit what was asked for", id="what-does-not-fit-is-not-sent"
-        ),
+        pytest.param({"name": 1}, None, "does not match the schema", id="what-does-not-fit-is-not-sent"),
     ],
 )
 async def test_a_server_s_question_is_answered_by_the_program(answer: Any, value: Any, said: str) -> None:
@@ -351,7 +351,7 @@ async def test_a_result_that_is_not_ready_is_requested_again(
     if rounds == 3:
         assert result.value == {"result": "tea"}
     else:
-        assert str(result.error) == "MCP server 'brewing': it asks for more input after 2 rounds"
+        assert str(result.error) == "MCP server 'brewing': it requests more input after 2 rounds"
 
 
 CHANGING = """

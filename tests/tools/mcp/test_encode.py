@@ -223,7 +223,7 @@ def test_what_is_read_of_a_result_with_media() -> None:
         assert read(words, data=data) == data
     for blocks, said in (
         ((words, picture), "a square\n["),
-        ((), "the tool failed, and its server does not say why"),
+        ((), "the tool failed without a message"),
     ):
         with pytest.raises(ToolError) as caught:
             read(*blocks, is_error=True)

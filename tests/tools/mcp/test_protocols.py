@@ -177,7 +177,7 @@ async def test_one_call_asks_a_model_only_so_often(notes: Path, protocol: str) -
         script = [calls(("think", {"text": "a", "times": times})) for times in (2, 3)]
         outcome = await agent_of(server, *script, "done").outcome("go")
     assert observed(outcome)[0] == "yes; yes"
-    assert "allows no more" in observed(outcome)[1]
+    assert "the limit of this client" in observed(outcome)[1]
     assert len(llm.requests) == 4
 
 
@@ -203,8 +203,13 @@ async def test_a_person_may_have_to_approve(notes: Path, protocol: str, approve:
 
 
 @asynccontextmanager
-async def forgetful(status: int) -> AsyncIterator[tuple[str, list[str]]]:
-    """A server of the older protocols that forgets each session after its second call, with this status."""
+async def forgetful(
+    status: int, renewing: asyncio.Event | None = None
+) -> AsyncIterator[tuple[str, list[str]]]:
+    """A server of the older protocols that forgets each session after its second call, with this status.
+
+    It begins a second session once `renewing` is set.
+    """
     seen: list[str] = []
     uses: dict[str, int] = {}
 
@@ -212,6 +217,9 @@ async def forgetful(status: int) -> AsyncIterator[tuple[str, list[str]]]:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         fields = dict(line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if ": " in line)
         message = json.loads(await reader.readexactly(int(fields.get("content-length", 0))) or b"{}")
+        if message.get("method") == "initialize" and uses and renewing is not None:
+            seen.append("renewing")
+            await renewing.wait()
         code, body, session = respond(head.split()[0], message, fields.get("mcp-session-id"))
         data = b"" if body is None else json.dumps(body).encode()
         extra = f"mcp-session-id: {session}\r\n" if session else ""
@@ -265,6 +273,33 @@ async def test_a_session_that_is_lost_is_renewed(status: int) -> None:
     assert found == ["s0", "s0", "s1", "s1", "s2"]
     assert "that is wrong" in str(refused.error)  # an answer with status 400 is no lost session
     assert seen.count("initialize") == 3
+
+
+async def test_a_server_that_is_left_while_its_session_is_renewed_has_none_afterwards() -> None:
+    renewing = asyncio.Event()
+    async with forgetful(404, renewing) as (url, seen):
+        server = McpServer.http(url, approval=False)
+        async with server:
+            for _ in range(2):
+                await call(server, "where")
+            reading = asyncio.create_task(server.refresh())  # meets the lost session
+            await until(lambda: "renewing" in seen)
+        renewing.set()
+        with pytest.raises(ToolError, match="is not connected"):
+            await reading
+        with pytest.raises(ToolError, match="is not connected"):
+            await server.refresh()
+
+
+async def test_leaving_a_server_closes_a_session_that_was_replaced_just_before() -> None:
+    async with forgetful(404) as (url, _):
+        server = McpServer.http(url, approval=False)
+        async with server:
+            first = server._connection
+            assert first is not None
+            await server._renew(first)
+            assert server._connection is not first
+        assert first._owner.done()
 
 
 # --- completions and subscriptions -----------------------------------------------------------------------
@@ -374,7 +409,7 @@ async def test_reading_from_a_slow_server_ends_in_time() -> None:
         served(place, resources=[ServedResource("slow://x", never)]) as url,
         McpServer.http(url, timeout=0.3) as server,
     ):
-        with pytest.raises(ToolError, match=r"did not give the resource .* within 0\.3 s"):
+        with pytest.raises(ToolError, match=r"did not send the resource .* within 0\.3 s"):
             await server.read("slow://x")
 
 

@@ -149,7 +149,7 @@ async def test_over_stdio_a_question_is_not_put_to_another_run(notes: Path) -> N
         one.cancel()
         await asyncio.wait({one})
     assert isinstance(other, Completed)
-    assert "whose this is cannot be known" in observed(other)[0]
+    assert "it could be for each" in observed(other)[0]
 
 
 async def test_an_approval_and_then_a_question(notes: Path) -> None:
@@ -189,7 +189,7 @@ async def test_leaving_the_server_gives_up_what_waits(notes: Path) -> None:
 async def test_a_server_hears_that_of_too_many_that_wait_the_oldest_is_given_up(
     notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wesichain.tools.mcp.inflight._MOST_WAITING", 1)
+    monkeypatch.setattr("wesichain.tools.mcp.inflight._MAX_WAITING", 1)
     async with shop(notes) as server:
         await waits(orderer(server))
         await waits(orderer(server, calls(("order", {"item": "shoe"})), "done"))

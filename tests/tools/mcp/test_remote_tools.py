@@ -145,7 +145,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "bad": ({"properties": {"a": {"pattern": "("}}}, "tool 'bad': schema: the pattern '(' cannot be used: "),
     "far": (
         {"$ref": "http://127.0.0.1:9/x"},
-        "tool 'far': schema: $ref 'http://127.0.0.1:9/x' leads out of the schema",
+        "tool 'far': schema: $ref 'http://127.0.0.1:9/x' is a remote reference",
     ),
     "bell": (
         {"properties": {"a\x07": {}}},
@@ -169,9 +169,9 @@ def test_what_is_left_out_and_why() -> None:
     for name, (_, why) in WRONG.items():
         assert left_out.pop(name).startswith(why)
     assert left_out == {
-        "task": "tool 'task' can be run as a task only, and tasks are not supported",
+        "task": "tool 'task' can only be run as a task, which is not supported",
         "fine": TWICE,
-        "1 more": "the server lists 9 tools, and max_tools is 8; choose with only=, or raise it",
+        "1 more": "the server lists 9 tools, and max_tools is 8; choose with only=, or increase it",
     }
     just_fits = types.Tool(name="t", input_schema={"type": "object", "default": "x" * 199_970})
     (fits,), _ = ToolSelection().choose([just_fits], "s", nothing)

@@ -100,7 +100,7 @@ TODAY = {
             read("bytes://all"),
             {"contents": [{"uri": "bytes://all", "mimeType": "application/x", "blob": "AA=="}]},
         ),
-        (read("odd://one"), "-32603: the resource 'odd://one' gave 5; it has to give text or bytes"),
+        (read("odd://one"), "-32603: the resource 'odd://one' returned 5; it has to return text or bytes"),
         (read("none://x"), "-32602: there is no resource 'none://x'"),
         (prompt("plain"), {"description": "Does it.", "messages": [user(type="text", text="Do it.")]}),
         (
@@ -115,7 +115,7 @@ TODAY = {
         (prompt("both", a="1", b="2"), None),
         (prompt("both"), "-32602: the prompt 'both' takes a, b"),
         (prompt("both", a="1", c="2"), "-32602: the prompt 'both' takes a, b"),
-        (prompt("plain", a="1"), "-32602: the prompt 'plain' takes nothing"),
+        (prompt("plain", a="1"), "-32602: the prompt 'plain' takes no arguments"),
         (prompt("none"), "-32602: there is no prompt 'none'"),
         (complete("notes://{name}", "name", "AN"), values("Ann", "anna")),
         (complete("notes://{name}", "other", "a"), values()),

@@ -137,7 +137,7 @@ def test_a_result_is_not_kept_alive_by_an_idle_thread() -> None:
 def test_a_worker_that_was_just_called_does_not_leave() -> None:
     pool = _Pool()
     worker = _Worker(pool)
-    assert not pool.leave(worker)
+    assert not pool.retire(worker)
     assert pool.next_job(worker) is None  # it is idle now
-    assert pool.leave(worker)
-    assert not pool.leave(worker)
+    assert pool.retire(worker)
+    assert not pool.retire(worker)

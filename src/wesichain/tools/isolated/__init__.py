@@ -1,4 +1,4 @@
-"""Isolated: a tool runs in a process that sees nothing of ours, has limits, and leaves nothing behind."""
+"""Isolated: runs tools in separate processes, with limits and without the state of the program."""
 
 from .call import IsolatedCalls
 from .pool import ChildDiedError, warm_processes

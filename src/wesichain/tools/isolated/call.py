@@ -1,4 +1,4 @@
-"""Call: one tool's calls in processes of their own: what is sent, how long it may take, what comes back."""
+"""Call: runs the calls of an isolated tool in separate processes, within its timeout."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from .frames import ANSWERED, DIED, KILLED
 from .names import name_of, recipe_of
 from .pool import ChildDiedError, Keeper, ToolRebuildError, environment, pool
 
-_CONTEXT = (
+_CONTEXT_FIELDS = (
     "correlation_id",
     "step_id",
     "idempotency_key",
     "call_id",
     "attempt",
-)  # facts; it is stopped by a kill
-_MOST = 33_554_432  # bytes of an answer: parts as base64; all else has the tool's own limit
+)  # plain data; a call is cancelled by killing its process
+_MAX_BYTES = 33_554_432  # of a result, with parts as base64; other values have the limit of the tool
 _KINDS = {kind.kind: kind for kind in MEDIA}
 
 
 class IsolatedCalls:
-    """The calls of one tool: it is made in another process, where its arguments are checked once more."""
+    """The calls of one tool. It is created in another process, where the arguments are checked again."""
 
     def __init__(self, tool: Tool) -> None:
         self._tool = tool
         self._isolation = tool.isolate if isinstance(tool.isolate, Isolation) else Isolation()
         self._recipe = recipe_of(tool)
         self._name = name_of(self._recipe.function) if self._recipe else None
-        self._sent()  # to refuse now what could never be run
+        self._serialized()  # raises now if the tool cannot be sent
 
     async def run(self, raw: JsonValue, ctx: ToolContext | None) -> Any:
-        """The result as JSON; raises what the tool raised, as far as another process can say it."""
+        """Return the result as JSON. Raises `ToolError` or `RemoteError` for exceptions of the tool."""
         keeper = await self._keeper()
         head = {
             "cwd": _working_folder(),
-            "context": {name: getattr(ctx, name) for name in _CONTEXT if hasattr(ctx, name)},
+            "context": {name: getattr(ctx, name) for name in _CONTEXT_FIELDS if hasattr(ctx, name)},
         }
-        # In a text of its own: inside another value it would be a level deeper than it may be.
+        # A separate JSON text: inside another value the arguments could exceed the depth limit.
         request = f"{dump_json(head)}\n{dump_json(raw)}".encode()
-        answer = _parsed(await self._reply(keeper, request))
-        value = _read(answer)
+        answer = _parse(await self._reply(keeper, request))
+        value = _value_of(answer)
         return Finish(value) if answer["finish"] else value
 
     async def _keeper(self) -> Keeper:
@@ -61,7 +61,7 @@ class IsolatedCalls:
         except ToolRebuildError as error:
             if self._name is None or not self._name.is_main:
                 raise
-            # The program's own file cannot be read again: it runs, or needs what only the program has.
+            # The program's file cannot be imported again: it runs the program, or needs its state.
             self._name = None
             try:
                 return await pool.take(self._rules())
@@ -69,29 +69,29 @@ class IsolatedCalls:
                 raise error from refusal
 
     def _rules(self) -> dict[str, JsonValue]:
-        """What a keeper is made with: two calls with the same may have the same keeper."""
+        """Return the configuration of a keeper. Calls with equal rules can use the same keeper."""
         limits = self._isolation
         return {
-            "tool": self._sent(),
+            "tool": self._serialized(),
             "env": environment(limits.env),
             "limits": {
                 "memory_mb": limits.memory_mb,
                 "cpu_seconds": limits.cpu_seconds,
                 "file_mb": limits.file_mb,
             },
-            "limit": _MOST,
+            "limit": _MAX_BYTES,
         }
 
-    def _sent(self) -> dict[str, JsonValue]:
-        """The tool for another process: by the name of its function, or by value as it is now."""
+    def _serialized(self) -> dict[str, JsonValue]:
+        """Return the tool in a form for another process: by the name of its function, or pickled."""
         if self._recipe is not None and self._name is not None:
             return {"kind": self._recipe.kind, "name": list(self._name), "options": self._recipe.options}
-        from .by_value import dump  # it needs cloudpickle
+        from .by_value import dump  # needs cloudpickle
 
         return {"pickle": b64encode(dump(self._tool)).decode()}
 
     async def _reply(self, keeper: Keeper, request: bytes) -> bytes:
-        """The answer within the tool's time; when this returns or raises, the process is gone."""
+        """Return the reply within the tool's timeout. The process has ended when this returns or raises."""
         seconds = self._tool.timeout
         reply = asyncio.ensure_future(keeper.ask(request))
         expired = False
@@ -104,30 +104,30 @@ class IsolatedCalls:
                 await settled(reply, seconds=GRACE)
             if not reply.done():
                 reply.cancel()
-                keeper.close()  # it sees that, and ends all that it has
+                keeper.close()  # the keeper ends its processes and itself
             pool.give_back(keeper)
         if expired:
             raise OutOfTimeError(abandoned=not reply.done())
         answer = reply.result()
         if answer is None or answer[:1] == KILLED:
-            raise ChildDiedError("its process was killed from outside")
+            raise ChildDiedError("its process was killed by another process")
         if answer[:1] == DIED:
             raise ChildDiedError(answer[1:].decode(errors="replace"))
         assert answer[:1] == ANSWERED
         return answer[1:]
 
 
-def _parsed(answer: bytes) -> Any:
-    """What a worker answered; it can only be data, whatever the worker wrote."""
+def _parse(answer: bytes) -> Any:
+    """Parse the reply of a worker, which is JSON and cannot be trusted."""
     try:
         head, _, value = answer.decode().partition("\n")
         found: Any = parse_json(head)
         return {**found, "value": parse_json(value)} if value else found
     except (TypeError, ValueError) as error:
-        raise ChildDiedError(f"its answer is not JSON: {error}") from error
+        raise ChildDiedError(f"its result is not JSON: {error}") from error
 
 
-def _read(answer: Any) -> Any:
+def _value_of(answer: Any) -> Any:
     if "value" in answer:
         return answer["value"]
     if "parts" in answer:
@@ -147,6 +147,6 @@ def _read(answer: Any) -> Any:
 
 def _working_folder() -> str:
     try:
-        return os.getcwd()  # noqa: PTH109  # a text is sent
+        return os.getcwd()  # noqa: PTH109  # sent as text
     except OSError:  # it has been deleted
         return "/"

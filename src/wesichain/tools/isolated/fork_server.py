@@ -1,9 +1,9 @@
-"""Fork server: a clean process that forks keepers; the program starts it once, with nothing of its own in it.
+"""Fork server: a process without any state of the program, which forks keepers.
 
     program --spawns--> server --forks--> keeper (one tool) --forks--> worker (one call) --> what it starts
 
-Each ends with the one before it. The program's death closes its end of the server's socket, which the server
-always waits on; a keeper and a worker are signalled by the system. Killed at any instant, it leaves nothing.
+Each process ends with its parent, however that ends: the end of the program closes its end of the server's
+socket, on which the server waits, and keepers and workers receive a signal from the system.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from contextlib import suppress
 from typing import NoReturn
 
 from .keeper import keep
-from .tree import adopt_orphans, below, leave_on, serve_and_leave
+from .tree import adopt_orphans, descendants, exit_on, serve_and_exit
 
 
 def main(descriptor: int) -> NoReturn:
-    """Fork a keeper for every socket that comes over the one given, until the program is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program's to handle
-    leave_on(signal.SIGTERM)
+    """Fork a keeper for every socket that the program sends over this one, until the program ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # handled by the program
+    exit_on(signal.SIGTERM)
     adopt_orphans()
     keepers: set[int] = set()
     readable, writable = os.pipe()
     os.set_blocking(readable, False)
     os.set_blocking(writable, False)
-    signal.signal(signal.SIGCHLD, _wake)  # it wakes the loop below, which looks for who has ended
+    signal.signal(signal.SIGCHLD, _wake)  # wakes the loop in `_serve`, which reaps ended processes
     signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
     gc.collect()
-    gc.freeze()  # a fork does not copy what the collector does not touch
-    serve_and_leave(lambda: _serve(descriptor, readable, keepers), keepers)
+    gc.freeze()  # pages that the collector does not touch are not copied by a fork
+    serve_and_exit(lambda: _serve(descriptor, readable, keepers), keepers)
 
 
 def _wake(_: int, __: object) -> None:
-    """A signal that only wakes whoever waits."""
+    """Do nothing: the signal only wakes `poll`."""
 
 
 def _serve(descriptor: int, woken: int, keepers: set[int]) -> None:
@@ -63,7 +63,7 @@ def _fork_keeper(passed: int, keepers: set[int]) -> None:
     server = os.getpid()
     try:
         pid = os.fork()
-    except OSError:  # no more processes: the program sees that its socket closes
+    except OSError:  # no more processes; the program sees that its socket is closed
         os.close(passed)
         return
     if pid:
@@ -81,10 +81,10 @@ def _fork_keeper(passed: int, keepers: set[int]) -> None:
 
 
 def _reap(keepers: set[int]) -> None:
-    """Take leave of keepers that have ended, and end what they have left behind, which is ours by now."""
+    """Reap keepers that have ended, and kill their orphans, which this process has adopted."""
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG)[0]) != 0:
             keepers.discard(ended)
-    for orphan in below(os.getpid(), without=keepers):
+    for orphan in descendants(os.getpid(), without=keepers):
         with suppress(ProcessLookupError, PermissionError):
             os.kill(orphan, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Frames: whole messages between processes: eight bytes of length, then as many bytes."""
+"""Frames: messages between processes, with a length of eight bytes before the data."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Callable
 
 HEADER = 8
 
-# The first byte of what a keeper says: it has the tool; the tool starts threads; it cannot be made; a call
-# gave an answer; it was killed as asked; it died, or broke a rule.
-READY, THREADED, UNMADE, ANSWERED, KILLED, DIED = (bytes([letter]) for letter in b"RTEAKD")
+# The first byte of a keeper's message: the tool is ready; its module starts threads; it cannot be created; a
+# call has a result; it was killed on request; it died, or broke a rule.
+READY, THREADED, FAILED, ANSWERED, KILLED, DIED = (bytes([letter]) for letter in b"RTEAKD")
 
 
 def frame(data: bytes) -> bytes:
-    """A message as it is sent."""
+    """Return a message with its length."""
     return len(data).to_bytes(HEADER, "big") + data
 
 
 def read_frame(read: Callable[[int], bytes]) -> bytes | None:
-    """The next message; None where what is read from ends before it does."""
+    """Read the next message; None if the stream ends before its end."""
     header = _exactly(read, HEADER)
     return None if header is None else _exactly(read, int.from_bytes(header, "big"))
 

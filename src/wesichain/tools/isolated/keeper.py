@@ -1,7 +1,7 @@
-"""Keeper: has one tool ready, forks a worker for each call, and sees that nothing is left of it.
+"""Keeper: a process that has one tool ready, and forks a worker for each call.
 
-A worker sees the environment that the keeper was given, no descriptor but its answer's, and the limits of
-its call. The keeper adopts whatever its worker leaves behind, and kills it before it answers.
+A worker has the environment and the limits of its tool, and no file descriptors except the one for its
+result. The keeper adopts the orphans of its worker, and kills them before it replies.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from typing import Any, NoReturn
 from wesichain.core.internal import parse_json
 from wesichain.tools.failures import describe
 
-from .frames import ANSWERED, DIED, HEADER, KILLED, READY, THREADED, UNMADE, frame, read_frame
+from .frames import ANSWERED, DIED, FAILED, HEADER, KILLED, READY, THREADED, frame, read_frame
 from .tree import (
     adopt_orphans,
     die_with_parent,
     drop_privileges,
     end_all,
-    leave_on,
-    serve_and_leave,
+    exit_on,
+    serve_and_exit,
     thread_count,
 )
 from .work import IsolatedWork, rebuild_failure
 
-_LAST_BREATH = 0.5  # seconds from closing its pipe to a worker's end
+_EXIT_SECONDS = 0.5  # for a worker to end after it has closed its pipe
 
 
 def keep(descriptor: int, server: int) -> NoReturn:
-    """Serve calls of one tool, one at a time, until the program closes its end of the socket."""
+    """Run calls of one tool, one at a time, until the program closes its end of the socket."""
     os.setsid()
-    leave_on(signal.SIGTERM)
+    exit_on(signal.SIGTERM)
     adopt_orphans()
     die_with_parent(server, signal.SIGTERM)
-    confine_all()
+    confine_workers()
     workers: set[int] = set()
-    serve_and_leave(lambda: _serve(descriptor, workers), workers)
+    serve_and_exit(lambda: _serve(descriptor, workers), workers)
 
 
 def _serve(descriptor: int, workers: set[int]) -> None:
@@ -51,28 +51,31 @@ def _serve(descriptor: int, workers: set[int]) -> None:
         if hello is None:
             return
         rules: Any = parse_json(hello.decode())
-        work = _prepare(rules, program)
+        work = _create_tool(rules, program)
         while (request := read_frame(program.recv)) is not None:
             program.sendall(frame(_call(program, work, request, rules=rules, workers=workers)))
 
 
-def _prepare(rules: Any, program: socket.socket) -> IsolatedWork | None:
-    """Make the tool before its calls, unless it starts threads, which no fork copies."""
+def _create_tool(rules: Any, program: socket.socket) -> IsolatedWork | None:
+    """Create the tool before its calls, unless its module starts threads, which a fork does not copy."""
     sys.path[:] = rules["path"]
     os.environ.clear()
     os.environ.update(rules["env"])
     work: IsolatedWork | None = None
     if rules["ready"]:
+        # The signal ends this process if the import hangs; by then the program has stopped waiting.
+        signal.setitimer(signal.ITIMER_REAL, rules["seconds"] + 1)
         try:
             work = IsolatedWork(rules["tool"])
-        except BaseException as error:  # noqa: BLE001  # a module that is loaded may raise anything
-            program.sendall(frame(UNMADE + describe(error).encode()))
+        except BaseException as error:  # noqa: BLE001  # an import may raise anything
+            program.sendall(frame(FAILED + describe(error).encode()))
             os._exit(0)
         if thread_count() > 1:
             program.sendall(frame(THREADED))
             os._exit(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         gc.collect()
-        gc.freeze()  # a collection in a worker would touch, and so copy, all there is
+        gc.freeze()  # a collection in a worker would copy all pages
     program.sendall(frame(READY))
     return work
 
@@ -84,25 +87,26 @@ def _call(
     readable, writable = os.pipe()
     worker = os.fork()
     if worker == 0:
-        _be_the_worker(keeper, writable, rules, work, request)
+        _run_worker(keeper, writable, rules, work, request)
     workers.add(worker)
     os.close(writable)
     try:
-        outcome = _listen(program, worker, readable, limit=rules["limit"])
+        outcome = _receive_result(program, worker, readable, limit=rules["limit"])
     finally:
         os.close(readable)
-    status = _end(worker, hurry=outcome != DIED)
+    status = _end(worker, kill_now=outcome != DIED)
     end_all(workers)
     workers.clear()
     return outcome if outcome != DIED else DIED + how_it_ended(status, rules["limits"]).encode()
 
 
-def _listen(program: socket.socket, worker: int, readable: int, *, limit: int) -> bytes:
-    """The worker's answer; or why there is none: it died, it wrote too much, the program wants it ended."""
+def _receive_result(program: socket.socket, worker: int, readable: int, *, limit: int) -> bytes:
+    """Return the worker's result, or why there is none: it died, wrote too much, or was killed."""
     poll = select.poll()
     poll.register(program, select.POLLIN)
     poll.register(readable, select.POLLIN)
-    ended = os.pidfd_open(worker) if hasattr(os, "pidfd_open") else -1  # what it left may hold its pipe open
+    # Descendants of the worker may keep the pipe open.
+    ended = os.pidfd_open(worker) if hasattr(os, "pidfd_open") else -1
     if ended >= 0:
         poll.register(ended, select.POLLIN)
     received = bytearray()
@@ -111,7 +115,7 @@ def _listen(program: socket.socket, worker: int, readable: int, *, limit: int) -
             ready = {descriptor for descriptor, _ in poll.poll()}
             if program.fileno() in ready:
                 if not program.recv(1):
-                    sys.exit(0)  # the program is gone; what is here goes with it
+                    sys.exit(0)  # the program has ended
                 return KILLED
             if readable not in ready:
                 return DIED
@@ -119,7 +123,7 @@ def _listen(program: socket.socket, worker: int, readable: int, *, limit: int) -
             received += part
             size = int.from_bytes(received[:HEADER], "big") if len(received) >= HEADER else 0
             if size > limit:
-                return DIED + f"it answered with {size} bytes; at most {limit} are taken".encode()
+                return DIED + f"its result has {size} bytes; the limit is {limit}".encode()
             if HEADER + size <= len(received):
                 return ANSWERED + received[HEADER : HEADER + size]
             if not part:
@@ -129,28 +133,28 @@ def _listen(program: socket.socket, worker: int, readable: int, *, limit: int) -
             os.close(ended)
 
 
-def _end(worker: int, *, hurry: bool) -> int:
-    """End the worker, unless it is ending by itself; how it ended. What it started is for `end_all`."""
-    for _ in range(0 if hurry else int(_LAST_BREATH / 0.005)):
+def _end(worker: int, *, kill_now: bool) -> int:
+    """Wait for the worker or kill it, and return its status. Its descendants are left to `end_all`."""
+    for _ in range(0 if kill_now else int(_EXIT_SECONDS / 0.005)):
         pid, status = os.waitpid(worker, os.WNOHANG)
         if pid:
             return status
         select.select([], [], [], 0.005)
-    os.kill(worker, signal.SIGKILL)  # it is there until it is waited for
+    os.kill(worker, signal.SIGKILL)  # its id is valid until it is waited for
     return os.waitpid(worker, 0)[1]
 
 
 def how_it_ended(status: int, limits: dict[str, int | None]) -> str:
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
-        return f"its process ended with status {code} before it gave a result"
+        return f"its process ended with status {code} before it returned a result"
     if -code == signal.SIGXCPU:
         return f"it used more than its {limits['cpu_seconds']} s of CPU and was killed"
     name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
     return f"its process was killed by {name}"
 
 
-def _be_the_worker(
+def _run_worker(
     keeper: int, writable: int, rules: Any, work: IsolatedWork | None, request: bytes
 ) -> NoReturn:
     status = 1
@@ -160,40 +164,40 @@ def _be_the_worker(
         os.setsid()
         die_with_parent(keeper, signal.SIGKILL)
         confine(writable, rules["limits"])
-        data = frame(_answer(work, rules["tool"], request))
+        data = frame(_run_call(work, rules["tool"], request))
         for stream in (sys.stdout, sys.stderr):
             with suppress(AttributeError, OSError, ValueError):
                 stream.flush()
-        written = 0
-        while written < len(data):
-            written += os.write(writable, memoryview(data)[written:])
+        sent = 0
+        while sent < len(data):
+            sent += os.write(writable, memoryview(data)[sent:])
         status = 0
     finally:
-        os._exit(status)  # no unwinding into the keeper's frames, no atexit
+        os._exit(status)  # without running code of the keeper or atexit functions
 
 
-def _answer(work: IsolatedWork | None, tool: Any, request: bytes) -> bytes:
+def _run_call(work: IsolatedWork | None, tool: Any, request: bytes) -> bytes:
     try:
         work = work or IsolatedWork(tool)
-    except BaseException as error:  # noqa: BLE001  # a module that is loaded may raise anything
+    except BaseException as error:  # noqa: BLE001  # an import may raise anything
         return rebuild_failure(error)
     return work.answer(request)
 
 
 _MEGABYTE = 1 << 20
-_MOST_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # it can be lowered, not raised
+_MAX_DESCRIPTORS = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # it can be lowered, not raised
 
 
-def confine_all() -> None:
-    """In the keeper, for each of its workers: no more rights than ours, and no core files."""
+def confine_workers() -> None:
+    """In the keeper, for all of its workers: allow no new privileges and no core files."""
     drop_privileges()
     lower_limit(resource.RLIMIT_CORE, 0)
 
 
-def confine(answer: int, limits: dict[str, int | None]) -> None:
-    """In a worker: close every descriptor but the standard ones and the answer's, and set its limits."""
-    os.closerange(3, answer)
-    os.closerange(answer + 1, _MOST_FILES)
+def confine(result_pipe: int, limits: dict[str, int | None]) -> None:
+    """In a worker: close all descriptors except the standard ones and that of the result, and set limits."""
+    os.closerange(3, result_pipe)
+    os.closerange(result_pipe + 1, _MAX_DESCRIPTORS)
     cpu, memory, files = limits["cpu_seconds"], limits["memory_mb"], limits["file_mb"]
     if cpu is not None:
         lower_limit(resource.RLIMIT_CPU, cpu, extra=1)
@@ -206,15 +210,15 @@ def confine(answer: int, limits: dict[str, int | None]) -> None:
 
 
 def lower_limit(which: int, value: int, *, extra: int = 0) -> None:
-    """Lower a limit; what the system set lower stays."""
+    """Lower a limit, unless it is lower already."""
     hard = resource.getrlimit(which)[1]
     top = value + extra if hard == resource.RLIM_INFINITY else min(value + extra, hard)
     resource.setrlimit(which, (min(value, top), top))
 
 
 def _private_bytes() -> int | None:
-    """The bytes that count against RLIMIT_DATA already; None where the system does not say."""
-    with suppress(OSError, ValueError), open("/proc/self/status", "rb") as file:  # noqa: PTH123  # paths load much
+    """Return the bytes that count against RLIMIT_DATA; None if the system does not provide them."""
+    with suppress(OSError, ValueError), open("/proc/self/status", "rb") as file:  # noqa: PTH123  # pathlib is not imported here
         for line in file:
             if line.startswith(b"VmData:"):
                 return int(line.split()[1]) * 1024

@@ -1,6 +1,6 @@
-"""Names: a function as `module:qualname`, and the function that such a name leads to in another process.
+"""Names: functions by module and qualified name, so that another process can import them.
 
-With a `Recipe`, what a tool is made of apart from its function, that is enough to make the tool there again.
+A `Recipe` has the function and the options of a tool, from which another process creates the tool.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from wesichain.tools.definition import Tool
 from wesichain.tools.function import FunctionTool
 from wesichain.tools.json_tool import JsonTool
 
-_MAIN = "__mp_main__"  # what multiprocessing calls a program's own module in its children
+_MAIN = "__mp_main__"  # the name of the program's module in children of multiprocessing
 
 
 class FunctionName(NamedTuple):
-    """Where a function is defined. `is_main`: in the file that the program was started from."""
+    """Where a function is defined. `is_main`: in the file that was started as the program."""
 
     module: str
     qualname: str
@@ -31,9 +31,9 @@ class FunctionName(NamedTuple):
 
 
 def name_of(function: Any) -> FunctionName | None:
-    """The name by which another process finds a function; None where there is none, as for a closure.
+    """Return the name by which another process can import a function; None for closures and the like.
 
-    What is typed into an interactive session or a notebook has no file, and so no name elsewhere.
+    Functions of an interactive session or a notebook have no file, and cannot be imported.
     """
     module = sys.modules.get(str(getattr(function, "__module__", None)))
     qualname = str(getattr(function, "__qualname__", ""))
@@ -48,16 +48,16 @@ def name_of(function: Any) -> FunctionName | None:
 
 
 def find(name: FunctionName) -> Callable[..., Any]:
-    """The function with that name; its module is imported, or read from its file, where it is not yet."""
+    """Return the function with this name. Its module is imported, or executed from its file, if necessary."""
     module = _load_main(name) if name.is_main else _load(name.module, name.file)
     function = _resolve(module, name.qualname)
     if function is None:
-        raise LookupError(f"{name.file} has no {name.qualname!r} when it is read again")
-    return function  # type: ignore[no-any-return]  # whatever can be called
+        raise LookupError(f"{name.file} has no {name.qualname!r} when it is imported again")
+    return function  # type: ignore[no-any-return]  # any callable
 
 
 def _resolve(module: types.ModuleType, qualname: str) -> Any:
-    """What a qualified name leads to, or None; of a tool, its function."""
+    """Return the object with a qualified name, or None; for a tool, its function."""
     found: Any = module
     for name in qualname.split("."):
         found = getattr(found, name, None)
@@ -65,7 +65,7 @@ def _resolve(module: types.ModuleType, qualname: str) -> Any:
 
 
 def _load(name: str, file: str | None) -> types.ModuleType:
-    """A module by its name, or from its file where that name leads elsewhere or nowhere."""
+    """Import a module by name, or execute its file if the name refers to another file or to none."""
     if name in sys.modules:
         return sys.modules[name]
     try:
@@ -74,14 +74,14 @@ def _load(name: str, file: str | None) -> types.ModuleType:
         spec = None
     if spec is not None and (file is None or spec.origin is None or _is_same(spec.origin, file)):
         return importlib.import_module(name)
-    return _read(name, str(file))
+    return _execute(name, str(file))
 
 
 def _is_same(one: str, other: str) -> bool:
     return Path(one).resolve() == Path(other).resolve()
 
 
-def _read(name: str, file: str) -> types.ModuleType:
+def _execute(name: str, file: str) -> types.ModuleType:
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise ImportError(f"module {name!r} cannot be read from {file!r}")
@@ -92,44 +92,44 @@ def _read(name: str, file: str) -> types.ModuleType:
 
 
 def _load_main(name: FunctionName) -> types.ModuleType:
-    """The program's own file, under another name: what is below `if __name__ == "__main__":` does not run."""
+    """Import the program's file under another name, so that `if __name__ == "__main__":` is false."""
     if _MAIN not in sys.modules:
-        policy = asyncio.get_event_loop_policy()  # pyright: ignore[reportDeprecated]  # there is no other way yet
+        policy = asyncio.get_event_loop_policy()  # pyright: ignore[reportDeprecated]  # no alternative yet
         refusing: Any = asyncio.DefaultEventLoopPolicy()
         refusing.new_event_loop = _refuse_loop
-        asyncio.set_event_loop_policy(refusing)  # pyright: ignore[reportDeprecated]  # there is no other way yet
+        asyncio.set_event_loop_policy(refusing)  # pyright: ignore[reportDeprecated]  # no alternative yet
         try:
             own = name.module == "__main__"
-            module = _read(_MAIN, str(name.file)) if own else importlib.import_module(name.module)
+            module = _execute(_MAIN, str(name.file)) if own else importlib.import_module(name.module)
         finally:
-            asyncio.set_event_loop_policy(policy)  # pyright: ignore[reportDeprecated]  # there is no other way yet
+            asyncio.set_event_loop_policy(policy)  # pyright: ignore[reportDeprecated]  # no alternative yet
         sys.modules[_MAIN] = sys.modules["__main__"] = module
     return sys.modules[_MAIN]
 
 
 def _refuse_loop() -> NoReturn:
-    """Stops a program that would run, agents and all, while its file is read for its tools."""
+    """Stop a program that would run while its file is imported for its tools."""
     raise RuntimeError(
-        "the program runs when its file is read; put what it does under if __name__ == '__main__':"
+        "the program runs when its file is imported; put its code under if __name__ == '__main__':"
     )
 
 
 class Recipe(NamedTuple):
-    """A function, and the options with which it becomes a tool of that kind; the options are JSON."""
+    """A function, a kind of tool, and its options, which are JSON."""
 
     kind: str
     function: Callable[..., Any]
     options: dict[str, Any]
 
     def make(self) -> Tool:
-        """The tool; its timeout, its limits and the like are the program's to keep."""
+        """Create the tool, without its timeout and limits, which the program applies."""
         if self.kind == "json":
             return JsonTool(invoke=self.function, **self.options)
         return FunctionTool(self.function, **self.options)
 
 
 def recipe_of(tool: Tool) -> Recipe | None:
-    """The recipe of a tool; None for a tool that is an object of its own class."""
+    """Return the recipe of a tool; None for an instance of another class of tools."""
     options = {"name": tool.name, "description": tool.description, "max_output": tool.max_output}
     if isinstance(tool, JsonTool):
         schemas = {"schema": tool.spec.parameters, "returns": tool.returns}

@@ -1,4 +1,4 @@
-"""Pool: the program's side of isolation: one server, and keepers that wait for calls of their tools."""
+"""Pool: the fork server and the keepers of isolated tools, as the program uses them."""
 
 from __future__ import annotations
 
@@ -27,49 +27,50 @@ sys.path[:], descriptor = json.loads(sys.argv[1])
 from wesichain.tools.isolated.fork_server import main
 main(descriptor)
 """
-# What programs need to find others and to read text and time; none of it is a secret.
-_ALWAYS = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
-_MOST_IDLE = 8  # keepers
+# Variables that most programs need; none of them is a secret.
+_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
+_MAX_IDLE = 8  # keepers
+IMPORT_SECONDS = 60.0  # the limit for importing the module of a tool
 _NO_SERVER = "the server of isolated processes cannot be started"
 
 
 class ChildDiedError(RemoteError):
-    """The process ended without an answer, or with one that is not allowed; the message says how."""
+    """The process ended without a result, or its result is not allowed."""
 
 
 class ToolRebuildError(ChildDiedError):
-    """The tool cannot be made in another process; the message says why."""
+    """The tool cannot be created in another process."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"it cannot be made in a process of its own: {why}")
+        super().__init__(f"it cannot be created in a separate process: {why}")
 
 
 def environment(names: tuple[str, ...]) -> dict[str, str]:
-    """The variables of our environment that an isolated tool gets."""
+    """Return the environment variables that are passed to an isolated tool."""
     known = os.environ.get
-    return {name: value for name in (*_ALWAYS, *names) if (value := known(name)) is not None}
+    return {name: value for name in (*_VARIABLES, *names) if (value := known(name)) is not None}
 
 
 class Keeper:
-    """The program's end of one keeper: one request at a time, in the running loop; `kill` from any."""
+    """The connection to one keeper, for one request at a time; `kill` can be called from any thread."""
 
     def __init__(self, end: socket.socket, server: _Server, key: str) -> None:
         end.setblocking(False)
         self._socket = end
-        self.server = server  # the process that it ends with
+        self.server = server  # the keeper ends with this process
         self.key = key
         self.is_spent = False
-        weakref.finalize(self, end.close)  # one that was made for a loop that has ended meanwhile
+        weakref.finalize(self, end.close)  # if the event loop ends before the keeper is used
 
     @property
     def is_gone(self) -> bool:
-        """Whether an idle keeper has ended: it says nothing by itself, so what can be read is its end."""
+        """Whether an idle keeper has ended: an idle keeper sends nothing, so only the end can be read."""
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         return bool(poll.poll(0))
 
     async def ask(self, request: bytes) -> bytes | None:
-        """Send a request and wait for the reply; None where the keeper is gone."""
+        """Send a request and return the reply; None if the keeper has ended."""
         try:
             await asyncio.get_running_loop().sock_sendall(self._socket, frame(request))
             header = await self._receive(HEADER)
@@ -89,8 +90,8 @@ class Keeper:
         return bytes(received)
 
     def kill(self) -> None:
-        """End the call under way; its reply still comes."""
-        self.is_spent = True  # the byte may come after the reply: nothing more is asked of this one
+        """End the running call; the keeper still sends a reply."""
+        self.is_spent = True  # the byte may arrive after the reply, so there can be no further request
         with suppress(OSError):
             self._socket.send(b"k")
 
@@ -100,7 +101,7 @@ class Keeper:
 
 
 class _Server:
-    """A process with nothing of the program's in it, which forks keepers."""
+    """A process without any state of the program, which forks keepers."""
 
     def __init__(self, process: subprocess.Popen[bytes], control: socket.socket) -> None:
         self._process = process
@@ -112,39 +113,39 @@ class _Server:
         return self._process.poll() is None
 
     def fork(self, end: socket.socket) -> None:
-        """Have a keeper forked that serves this socket; `OSError` where the server is gone."""
+        """Fork a keeper that serves this socket. Raises `OSError` if the server has ended."""
         socket.send_fds(self._control, [b"k"], [end.fileno()])
 
     def close(self) -> None:
-        """End it, and everything below it."""
+        """End the server and all of its descendants."""
         self._control.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=5)
 
 
 class Pool:
-    """Starts a server at the first need of one, and keeps a few keepers warm."""
+    """Starts the server when it is first needed, and keeps idle keepers for later calls."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._server: _Server | None = None
         self._idle: list[Keeper] = []
-        self._threaded: set[str] = set()  # the keys of tools that start threads when they are made
+        self._threaded: set[str] = set()  # the keys of tools whose modules start threads
         self._ends: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     async def take(self, rules: dict[str, Any]) -> Keeper:
-        """A keeper of the tool that the rules describe: an idle one, or a new one, which takes a while."""
+        """Return an idle keeper of the tool that the rules describe, or start one."""
         key = dump_json(rules)
         keeper = self._take_idle(key)
         while keeper is None:
-            hello = {**rules, "ready": key not in self._threaded, "path": sys.path}
-            for _ in range(2):  # the server may have been killed: then there is a new one
+            hello = {**rules, "ready": key not in self._threaded, "path": sys.path, "seconds": IMPORT_SECONDS}
+            for _ in range(2):  # again with a new server if the first was killed
                 keeper = await in_thread(partial(self._fork, key))
-                reply = await keeper.ask(dump_json(hello).encode())
+                reply = await _import_reply(keeper, dump_json(hello).encode())
                 if reply is not None:
                     break
             else:
-                raise ChildDiedError("the process that would run it ended while it was made")
+                raise ChildDiedError("its process ended while the tool was created")
             if reply[:1] == READY:
                 break
             keeper.close()
@@ -157,7 +158,7 @@ class Pool:
     def _take_idle(self, key: str) -> Keeper | None:
         with self._lock:
             if self._server is None or not self._server.is_alive:
-                return None  # it was killed; its keepers are about to end
+                return None  # it was killed, and its keepers end with it
             for keeper in [each for each in reversed(self._idle) if each.key == key]:
                 self._idle.remove(keeper)
                 if not keeper.is_gone:
@@ -166,13 +167,13 @@ class Pool:
         return None
 
     def give_back(self, keeper: Keeper) -> None:
-        """Keep a keeper for the next call of its tool, unless nothing more can be asked of it."""
+        """Return a keeper for the next call of its tool, or close it if it cannot be used again."""
         with self._lock:
             if keeper.is_spent or keeper.server is not self._server:
                 keeper.close()
                 return
             self._idle.append(keeper)
-            if len(self._idle) > _MOST_IDLE:
+            if len(self._idle) > _MAX_IDLE:
                 self._idle.pop(0).close()
 
     def _fork(self, key: str) -> Keeper:
@@ -187,7 +188,7 @@ class Pool:
                     return Keeper(ours, server, key)
                 except OSError:  # it was killed
                     ours.close()
-                    self._forget(server)
+                    self._stop(server)
         raise ChildDiedError(f"{_NO_SERVER}: it ends at once")
 
     def _start(self) -> _Server:
@@ -195,7 +196,7 @@ class Pool:
         self._ends.add(ours)
         with theirs:
             try:
-                process = subprocess.Popen(  # noqa: S603  # our own interpreter and words
+                process = subprocess.Popen(  # noqa: S603  # constant arguments
                     [sys.executable, "-I", "-u", "-c", _START, dump_json([sys.path, theirs.fileno()])],
                     stdin=subprocess.DEVNULL,
                     stdout=standard_error(),
@@ -209,32 +210,45 @@ class Pool:
         self._server = _Server(process, ours)
         return self._server
 
-    def _forget(self, server: _Server) -> None:
+    def _stop(self, server: _Server) -> None:
         self._server = None
         while self._idle:
             self._idle.pop().close()
         server.close()
 
     def close(self) -> None:
-        """End all that is idle, and the server with everything below it."""
+        """Close idle keepers, and end the server with all of its descendants."""
         with self._lock:
             if self._server is not None:
-                self._forget(self._server)
+                self._stop(self._server)
 
-    def start_anew(self) -> None:
-        """In a forked child: the server is the parent's, and its end must not be held open from here."""
+    def reset_after_fork(self) -> None:
+        """In a forked child: close the inherited sockets, which would keep the parent's server alive."""
         for end in list(self._ends):
             with suppress(OSError):
                 end.close()
-        self.__init__()  # type: ignore[misc]  # the pool of this process, under the same name
+        self.__init__()  # type: ignore[misc]  # the same object, empty
 
     def processes(self) -> list[int]:
         with self._lock:
             return [self._server.pid] if self._server is not None else []
 
 
+async def _import_reply(keeper: Keeper, hello: bytes) -> bytes | None:
+    """Return the reply of a new keeper after it has imported its tool; None if it has ended."""
+    try:
+        async with asyncio.timeout(IMPORT_SECONDS):
+            return await keeper.ask(hello)
+    except TimeoutError:
+        keeper.close()
+        raise ToolRebuildError(f"importing its module takes more than {IMPORT_SECONDS:g} s") from None
+    except asyncio.CancelledError:
+        keeper.close()
+        raise
+
+
 def standard_error() -> int:
-    """Where an isolated tool prints: standard output may be a protocol's."""
+    """Return where the output of isolated tools goes. Standard output may be used by a protocol."""
     try:
         os.fstat(2)
     except OSError:
@@ -246,10 +260,10 @@ pool = Pool()
 
 
 def warm_processes() -> list[int]:
-    """The ids of the processes that wait for calls of isolated tools; those below them are theirs."""
+    """Return the ids of the fork servers that this process has started; keepers are their children."""
     return pool.processes()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=pool.start_anew)
+    os.register_at_fork(after_in_child=pool.reset_after_fork)
 atexit.register(pool.close)

@@ -1,7 +1,7 @@
-"""Tree: a process, and all that it starts, ended together; of Linux, and of POSIX as far as it goes.
+"""Tree: ends a process together with all of its descendants.
 
-On Linux a process can adopt the orphans below it, whatever session or group they have moved to, and can
-have itself signalled when its parent dies. Elsewhere there are process groups alone: what leaves its group
+On Linux a process can adopt its orphaned descendants, whatever their session or group, and can receive a
+signal when its parent dies. On other systems there are only process groups: a process that leaves its group
 outlives the call.
 """
 
@@ -21,65 +21,65 @@ IS_LINUX = sys.platform.startswith("linux")
 _prctl = ctypes.CDLL(None).prctl if IS_LINUX else None
 
 
-_handlers: list[object] = []  # a worker that takes its own back would free them, and copy memory for it
+_handlers: list[object] = []  # never freed, so that workers do not copy the memory
 
 
 def die_with_parent(parent: int, number: int) -> None:
-    """Have this process signalled when its parent dies; end now where that has been."""
+    """Send this process a signal when its parent dies; end now if that has happened."""
     if _prctl is not None:
         _prctl(_PDEATHSIG, number, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 
 
-def leave_on(number: int) -> None:
-    """Raise SystemExit at the first such signal, wherever the program is; pass over any further one."""
+def exit_on(number: int) -> None:
+    """Raise SystemExit at the first such signal, and ignore further ones."""
 
-    def leave(*_: object) -> NoReturn:
+    def exit_once(*_: object) -> NoReturn:
         signal.signal(number, signal.SIG_IGN)
         sys.exit(0)
 
-    signal.signal(number, leave)
-    _handlers.append(leave)
+    signal.signal(number, exit_once)
+    _handlers.append(exit_once)
 
 
 def adopt_orphans() -> None:
-    """Whatever loses its parent below this process becomes its child."""
+    """Make orphaned descendants of this process its children."""
     if _prctl is not None:
         _prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
 def drop_privileges() -> None:
-    """No program that is started from here has more rights than this one."""
+    """Prevent this process and its descendants from gaining privileges."""
     if _prctl is not None:
         _prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
-def serve_and_leave(serve: Callable[[], None], leaders: set[int]) -> NoReturn:
-    """Serve, and then leave, with every process below this one; `leaders` lead groups of their own."""
+def serve_and_exit(serve: Callable[[], None], leaders: set[int]) -> NoReturn:
+    """Call `serve`, and then end this process with all of its descendants; `leaders` are group leaders."""
     try:
         try:
             serve()
         finally:
-            _leave_nothing(leaders)
-    finally:  # a signal raises once, wherever we are: the second time nothing keeps us from it
-        _leave_nothing(leaders)
+            _end_children(leaders)
+    finally:  # again, because a signal may have interrupted the first time
+        _end_children(leaders)
         os._exit(0)
 
 
-def _leave_nothing(leaders: set[int]) -> None:
+def _end_children(leaders: set[int]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     end_all(leaders)
 
 
 def end_all(leaders: set[int], *, seconds: float = 10.0) -> None:
-    """Kill every process below this one, and wait until they are gone; `leaders` lead groups of their own."""
+    """Kill all descendants of this process, and wait for their end; `leaders` are group leaders."""
     deadline = time.monotonic() + seconds
     while _has_children() and time.monotonic() < deadline:
         for leader in leaders:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(leader, signal.SIGKILL)
-        for pid in below(os.getpid()):
+        for pid in descendants(os.getpid()):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         if _has_children():
@@ -87,7 +87,7 @@ def end_all(leaders: set[int], *, seconds: float = 10.0) -> None:
 
 
 def _has_children() -> bool:
-    """Whether there are any, after those that have ended are reaped. Every orphan is one, sooner or later."""
+    """Reap ended children, and return whether there are others. All orphans become children in time."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -96,12 +96,12 @@ def _has_children() -> bool:
     return True
 
 
-def below(root: int, *, without: Collection[int] = ()) -> list[int]:
-    """The processes below one, by what the system says of their parents; `without`: not these, nor theirs."""
+def descendants(root: int, *, without: Collection[int] = ()) -> list[int]:
+    """Return the descendants of a process, except the processes in `without` and their descendants."""
     children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc") if IS_LINUX else ():  # noqa: PTH208  # names alone are wanted
+    for name in os.listdir("/proc") if IS_LINUX else ():  # noqa: PTH208  # only names are needed
         if name.isdigit():
-            with suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123  # paths load much
+            with suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123  # pathlib is not imported here
                 fields = file.read().rpartition(b")")[2]
                 children.setdefault(int(fields.split()[1]), []).append(int(name))
     found: list[int] = []
@@ -114,9 +114,9 @@ def below(root: int, *, without: Collection[int] = ()) -> list[int]:
 
 
 def thread_count() -> int:
-    """How many threads this process has, those that Python does not know included."""
+    """Return the number of threads of this process, including those that Python did not start."""
     try:
-        return len(os.listdir("/proc/self/task"))  # noqa: PTH208  # names alone are counted
+        return len(os.listdir("/proc/self/task"))  # noqa: PTH208  # only names are needed
     except OSError:
         import threading
 

@@ -1,4 +1,4 @@
-"""Work: in a child process, a tool is made from what it was sent as, and a call of it is answered in JSON."""
+"""Work: creates a tool in a child process, and runs a call whose result is JSON."""
 
 from __future__ import annotations
 
@@ -20,50 +20,50 @@ from wesichain.tools.schema.arguments import arguments_from, arguments_of
 
 from .names import FunctionName, Recipe, find
 
-LOADED = (compile_schema, arguments_from, arguments_of)  # by the server, with pydantic, for every keeper
+PRELOADED = (compile_schema, arguments_from, arguments_of)  # imported once by the server, with pydantic
 
 
 class IsolatedWork:
-    """One tool, ready to be called."""
+    """A tool in a keeper or worker, ready to be called."""
 
     def __init__(self, sent: dict[str, Any]) -> None:
-        self._tool = _tool_of(sent)
+        self._tool = _create_tool(sent)
         self._parts = self._tool.parts()
-        _ = self._tool.returns  # its schema is made when it is first needed, and each worker would make it
+        _ = self._tool.returns  # created here, so that not every worker creates it
 
     def answer(self, request: bytes) -> bytes:
-        """Make a call; the answer has "finish" and "parts", or an error; a value is on a line of its own."""
+        """Run a call. The reply is an object with parts or an error, or one line with a value after it."""
         try:
             head, _, args = request.decode().partition("\n")
-            answer = self._called(parse_json(head), parse_json(args))
+            answer = self._run_call(parse_json(head), parse_json(args))
             value = f"\n{dump_json(answer.pop('value'))}" if "value" in answer else ""
-        except BaseException as error:  # noqa: BLE001  # the program decides what it means
+        except BaseException as error:  # noqa: BLE001  # raised in the program
             answer, value = _failure(error), ""
         return (dump_json(answer) + value).encode()
 
-    def _called(self, head: Any, raw: Any) -> dict[str, Any]:
+    def _run_call(self, head: Any, raw: Any) -> dict[str, Any]:
         with suppress(OSError):
             os.chdir(head["cwd"])
         check, call, render, by_name, _ = self._parts
         try:
             args = check(raw)
-        except Exception:  # noqa: BLE001  # what is not plainly right gets a second look
-            args = self._checked(raw)
-        value = _collected(call(**args) if by_name else self._tool.call(args, ToolContext(**head["context"])))
+        except Exception:  # noqa: BLE001  # `_check` decides
+            args = self._check(raw)
+        value = _collect(call(**args) if by_name else self._tool.call(args, ToolContext(**head["context"])))
         finish = isinstance(value, Finish)
         if isinstance(value, Finish):
             value = value.value  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]  # any value at all
         parts = parts_in(value)
         return {"finish": finish, **({"parts": to_plain(parts)} if parts else {"value": render(value)})}
 
-    def _checked(self, args: Any) -> Any:
+    def _check(self, args: Any) -> Any:
         with suppress(InvalidArgsError):
             return self._tool.check(args)
-        # The program may have offered the tool in its strict form.
+        # The program may have offered the strict form of the tool.
         return self._tool.check(without_nulls(self._tool.spec.parameters, args))
 
 
-def _tool_of(sent: dict[str, Any]) -> Tool:
+def _create_tool(sent: dict[str, Any]) -> Tool:
     if "pickle" in sent:
         from .by_value import load
 
@@ -72,7 +72,7 @@ def _tool_of(sent: dict[str, Any]) -> Tool:
 
 
 def rebuild_failure(error: BaseException) -> bytes:
-    """The answer of a tool that cannot be made where it should run."""
+    """Return the reply for a tool that cannot be created in the worker."""
     return dump_json({"error": "rebuild", "message": describe(error)}).encode()
 
 
@@ -84,12 +84,12 @@ def _failure(error: BaseException) -> dict[str, Any]:
     return {"error": "raised", "message": describe(error)}
 
 
-def _collected(value: Any) -> Any:
-    """The result of a tool that gives it one by one, or later, all at once."""
+def _collect(value: Any) -> Any:
+    """Collect the items of a generator, or await a value."""
     if inspect.isgenerator(value):
         return list(value)
-    return asyncio.run(_result(value)) if inspect.isawaitable(value) else value
+    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
 
 
-async def _result(value: Any) -> Any:
+async def _awaited(value: Any) -> Any:
     return await value

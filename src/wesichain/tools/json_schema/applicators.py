@@ -1,7 +1,7 @@
-"""Keywords that hand a value, or its parts, to further schemas; and what they leave unevaluated.
+"""Keywords with subschemas, and the names and indexes that they evaluate.
 
-A check adds the names or indexes that its keyword evaluates to `seen`, where a schema around it asks for
-them (`unevaluatedProperties`, `unevaluatedItems`). Of a schema that the value does not fit nothing counts.
+A check adds the names or indexes that its keyword evaluates to `evaluated`, if an enclosing schema needs them
+(`unevaluatedProperties`, `unevaluatedItems`). Those of a schema that does not match are not added.
 """
 
 from __future__ import annotations
@@ -12,98 +12,98 @@ from typing import Any
 from wesichain.core.internal import is_array, is_object
 
 from .issues import MAX_ISSUES, Issue, count, no_such_field, one_of, quote
-from .keywords import Check, Issues, SchemaRun, Seen, fault
+from .keywords import Check, Evaluated, Issues, SchemaRun, fault
 from .pattern import Pattern
 
 
 class SchemaNode:
-    """A compiled schema. It is filled after it is made, so that schemas may refer to each other."""
+    """A compiled schema. Its fields are set after it is created, so that schemas can refer to each other."""
 
     __slots__ = ("checks", "collects", "gate", "plain")
 
     def __init__(self) -> None:
-        self.gate: Check | None = None  # the type: where it is wrong, the rest would only repeat it
-        self.plain: frozenset[type] = frozenset()  # classes whose values surely pass the gate
+        self.gate: Check | None = None  # the type; if it is wrong, the other checks are skipped
+        self.plain: frozenset[type] = frozenset()  # classes whose values always pass the gate
         self.checks: list[Check] = []
-        self.collects = False  # the last of its checks are about what the others leave unevaluated
+        self.collects = False  # its last checks need what the others have evaluated
 
-    def check(self, value: Any, run: SchemaRun, seen: Seen = None) -> Issues:
-        found: Issues = None
+    def check(self, value: Any, run: SchemaRun, evaluated: Evaluated = None) -> Issues:
+        all_issues: Issues = None
         if self.gate and type(value) not in self.plain:
-            found = self.gate(value, run, None)
-            if found:
-                return found
-        own: Seen = set() if self.collects else seen  # what schemas beside this one evaluate does not count
+            all_issues = self.gate(value, run, None)
+            if all_issues:
+                return all_issues
+        own: Evaluated = set() if self.collects else evaluated  # not what adjacent schemas evaluate
         for check in self.checks:
             issues = check(value, run, own)
             if issues:
-                found = issues if found is None else [*found, *issues][:MAX_ISSUES]
-        if seen is not None and own is not None:
-            seen |= own
-        return found
+                all_issues = issues if all_issues is None else [*all_issues, *issues][:MAX_ISSUES]
+        if evaluated is not None and own is not None:
+            evaluated |= own
+        return all_issues
 
 
 # --- the same value ------------------------------------------------------------------------------
 
 
-def refer(target: SchemaNode) -> Check:
-    def check(value: Any, run: SchemaRun, seen: Seen) -> Issues:
+def follow_reference(target: SchemaNode) -> Check:
+    def check(value: Any, run: SchemaRun, evaluated: Evaluated) -> Issues:
         run.left -= 1
         if run.left < 0:
             raise RecursionError
-        return target.check(value, run, seen)
+        return target.check(value, run, evaluated)
 
     return check
 
 
 def all_of(nodes: Iterable[SchemaNode]) -> Check:
-    def check(value: Any, run: SchemaRun, seen: Seen) -> Issues:
-        found: list[Issue] = []
+    def check(value: Any, run: SchemaRun, evaluated: Evaluated) -> Issues:
+        all_issues: list[Issue] = []
         for node in nodes:
-            found.extend(node.check(value, run, seen) or ())
-        return found[:MAX_ISSUES] or None
+            all_issues.extend(node.check(value, run, evaluated) or ())
+        return all_issues[:MAX_ISSUES] or None
 
     return check
 
 
-def _fits(node: SchemaNode, value: Any, run: SchemaRun, seen: Seen) -> Issues:
-    """Why a value does not fit; where it does, what was evaluated of it counts."""
-    if seen is None:
+def _fits(node: SchemaNode, value: Any, run: SchemaRun, evaluated: Evaluated) -> Issues:
+    """Return the issues of a value; if there are none, add what was evaluated to `evaluated`."""
+    if evaluated is None:
         return node.check(value, run)
     own = set[Any]()
     issues = node.check(value, run, own)
     if not issues:
-        seen |= own
+        evaluated |= own
     return issues
 
 
 def any_of(nodes: list[SchemaNode]) -> Check:
-    def check(value: Any, run: SchemaRun, seen: Seen) -> Issues:
+    def check(value: Any, run: SchemaRun, evaluated: Evaluated) -> Issues:
         failures: list[list[Issue]] = []
         for node in nodes:
-            issues = _fits(node, value, run, seen)
+            issues = _fits(node, value, run, evaluated)
             if issues:
                 failures.append(issues)
-            elif seen is None:
+            elif evaluated is None:
                 return None
-        return _nearest(failures) if len(failures) == len(nodes) else None
+        return _closest(failures) if len(failures) == len(nodes) else None
 
     return check
 
 
 def one_of_nodes(nodes: list[SchemaNode]) -> Check:
-    def check(value: Any, run: SchemaRun, seen: Seen) -> Issues:
-        failures = [issues for node in nodes if (issues := _fits(node, value, run, seen))]
+    def check(value: Any, run: SchemaRun, evaluated: Evaluated) -> Issues:
+        failures = [issues for node in nodes if (issues := _fits(node, value, run, evaluated))]
         fitting = len(nodes) - len(failures)
         if fitting > 1:
             return fault(f"fits {fitting} of the {len(nodes)} allowed forms; it must fit exactly one")
-        return None if fitting else _nearest(failures)
+        return None if fitting else _closest(failures)
 
     return check
 
 
-def _nearest(failures: list[list[Issue]]) -> list[Issue]:
-    """Of several forms that do not fit, what to say: the one that fits best, or all that is allowed."""
+def _closest(failures: list[list[Issue]]) -> list[Issue]:
+    """Return the issues of the closest form if none matches, or a list of all forms."""
     inner = [issues for issues in failures if issues[0].path]
     if inner:
         return min(inner, key=len)
@@ -114,22 +114,22 @@ def _nearest(failures: list[list[Issue]]) -> list[Issue]:
     return fault("; or ".join(texts[:3]))
 
 
-def negate(node: SchemaNode) -> Check:
+def not_(node: SchemaNode) -> Check:
     return lambda value, run, _: None if node.check(value, run) else fault("has a form that is excluded here")
 
 
-def choose(condition: SchemaNode, then: SchemaNode | None, otherwise: SchemaNode | None) -> Check:
-    def check(value: Any, run: SchemaRun, seen: Seen) -> Issues:
-        branch = otherwise if _fits(condition, value, run, seen) else then
-        return branch.check(value, run, seen) if branch else None
+def if_then_else(condition: SchemaNode, then: SchemaNode | None, otherwise: SchemaNode | None) -> Check:
+    def check(value: Any, run: SchemaRun, evaluated: Evaluated) -> Issues:
+        branch = otherwise if _fits(condition, value, run, evaluated) else then
+        return branch.check(value, run, evaluated) if branch else None
 
     return check
 
 
 def dependent_schemas(nodes: dict[str, SchemaNode]) -> Check:
-    def check(value: Any, run: SchemaRun, seen: Seen) -> Issues:
-        given = value if is_object(value) else {}
-        return all_of(node for name, node in nodes.items() if name in given)(value, run, seen)
+    def check(value: Any, run: SchemaRun, evaluated: Evaluated) -> Issues:
+        field = value if is_object(value) else {}
+        return all_of(node for name, node in nodes.items() if name in field)(value, run, evaluated)
 
     return check
 
@@ -140,27 +140,27 @@ Parts = Iterable[tuple[Any, SchemaNode]]
 
 
 def each(kind: type, parts: Callable[[Any], Parts]) -> Check:
-    """Check fields of an object (kind dict) or items of a list (kind list), each against its schema."""
+    """Check the fields of an object (kind dict) or the items of a list (kind list) against their schemas."""
 
-    def check(value: Any, run: SchemaRun, seen: Seen) -> Issues:
+    def check(value: Any, run: SchemaRun, evaluated: Evaluated) -> Issues:
         if not isinstance(value, kind):
             return None
-        found: Issues = None
+        all_issues: Issues = None
         for step, node in parts(value):
-            if seen is not None:
-                seen.add(step)
+            if evaluated is not None:
+                evaluated.add(step)
             issues = node.check(value[step], run)  # type: ignore[index]  # kind is dict or list
             if issues:
-                found = [*(found or ()), *(issue.under(step) for issue in issues)]
-                if len(found) >= MAX_ISSUES:
-                    return found[:MAX_ISSUES]
-        return found
+                all_issues = [*(all_issues or ()), *(issue.under(step) for issue in issues)]
+                if len(all_issues) >= MAX_ISSUES:
+                    return all_issues[:MAX_ISSUES]
+        return all_issues
 
     return check
 
 
 class Others:
-    """The fields that `properties` and `patternProperties` beside it do not name."""
+    """The fields that are not in the adjacent `properties` and `patternProperties`."""
 
     def __init__(self, named: Iterable[str], patterns: list[Pattern]) -> None:
         self.named = dict.fromkeys(named).keys()  # in their order, for messages
@@ -176,10 +176,10 @@ class Others:
         ]
 
 
-def no_others(others: Others) -> Check:
+def no_other_fields(others: Others) -> Check:
     known = list(others.named)
 
-    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
+    def check(value: Any, _: SchemaRun, __: Evaluated) -> Issues:
         names = others.of(value)[:MAX_ISSUES] if is_object(value) else ()
         return [Issue((name,), no_such_field(name, known)) for name in names] or None
 
@@ -187,25 +187,25 @@ def no_others(others: Others) -> Check:
 
 
 def property_names(node: SchemaNode) -> Check:
-    def check(value: Any, run: SchemaRun, _: Seen) -> Issues:
-        found = [
+    def check(value: Any, run: SchemaRun, _: Evaluated) -> Issues:
+        all_issues = [
             Issue((name,), f"the name of this field: {issues[0].text}")
             for name in (value if is_object(value) else ())
             if (issues := node.check(name, run))
         ]
-        return found[:MAX_ISSUES] or None
+        return all_issues[:MAX_ISSUES] or None
 
     return check
 
 
 def dependent_required(needs: dict[str, list[str]]) -> Check:
-    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
+    def check(value: Any, _: SchemaRun, __: Evaluated) -> Issues:
         if not is_object(value):
             return None
         return [
-            Issue((name,), f"is required because {quote(given)} was given")
-            for given, names in needs.items()
-            if given in value
+            Issue((name,), f"is required because {quote(field)} was given")
+            for field, names in needs.items()
+            if field in value
             for name in names
             if name not in value
         ] or None
@@ -214,7 +214,7 @@ def dependent_required(needs: dict[str, list[str]]) -> Check:
 
 
 def no_items_after(most: int) -> Check:
-    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
+    def check(value: Any, _: SchemaRun, __: Evaluated) -> Issues:
         if not is_array(value) or len(value) <= most:
             return None
         return fault(f"expected at most {count(most, 'item')}, got {len(value)}")
@@ -223,12 +223,12 @@ def no_items_after(most: int) -> Check:
 
 
 def contains(node: SchemaNode, least: int, most: float) -> Check:
-    def check(value: Any, run: SchemaRun, seen: Seen) -> Issues:
+    def check(value: Any, run: SchemaRun, evaluated: Evaluated) -> Issues:
         if not is_array(value):
             return None
         fitting = [index for index, item in enumerate(value) if not node.check(item, run)]
-        if seen is not None:
-            seen.update(fitting)
+        if evaluated is not None:
+            evaluated.update(fitting)
         if least <= len(fitting) <= most:
             return None
         bound = (
@@ -241,12 +241,12 @@ def contains(node: SchemaNode, least: int, most: float) -> Check:
     return check
 
 
-def everything(kind: type) -> Check:
-    """Refuse nothing, and evaluate all fields of an object, or all items of a list."""
+def accept_all(kind: type) -> Check:
+    """Accept every value, and evaluate all fields of an object or all items of a list."""
 
-    def check(value: Any, _: SchemaRun, seen: Seen) -> Issues:
-        if seen is not None and isinstance(value, kind):
-            seen.update(_steps(value))
+    def check(value: Any, _: SchemaRun, evaluated: Evaluated) -> Issues:
+        if evaluated is not None and isinstance(value, kind):
+            evaluated.update(_steps(value))
         return None
 
     return check
@@ -255,14 +255,14 @@ def everything(kind: type) -> Check:
 def unevaluated(kind: type, node: SchemaNode) -> Check:
     """Check the fields (kind dict) or items (kind list) that no other keyword has evaluated."""
 
-    def check(value: Any, run: SchemaRun, seen: Seen) -> Issues:
-        known = frozenset(seen or ())
+    def check(value: Any, run: SchemaRun, evaluated: Evaluated) -> Issues:
+        known = frozenset(evaluated or ())
         parts = [(step, node) for step in _steps(value) if step not in known]
-        return each(kind, lambda _: parts)(value, run, seen)
+        return each(kind, lambda _: parts)(value, run, evaluated)
 
     return check
 
 
 def _steps(value: Any) -> Iterable[Any]:
-    """The names of an object's fields, or the indexes of a list's items."""
+    """Return the names of an object's fields, or the indexes of a list's items."""
     return value if is_object(value) else range(len(value)) if is_array(value) else ()

@@ -1,8 +1,7 @@
-"""Compile: a JSON Schema, draft 2020-12, becomes functions once and is then only called.
+"""Compile: compiles a JSON Schema, draft 2020-12, to functions.
 
-`format`, `content*`, titles, defaults and unknown keywords are annotations: they refuse nothing.
-Left over from earlier drafts and still seen everywhere: `definitions`, `dependencies`, and `items`
-as a list with `additionalItems`.
+`format`, `content*`, titles, defaults and unknown keywords are annotations, and are not checked. Keywords of
+earlier drafts are supported: `definitions`, `dependencies`, and `items` as a list with `additionalItems`.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Validator(Value):
     _root: SchemaNode
 
     def issues(self, value: Any) -> list[Issue]:
-        """The issues of a JSON value of bounded depth, at most ten; empty = valid."""
+        """Return at most ten issues of a JSON value of bounded depth; an empty list if it is valid."""
         try:
             return self._root.check(value, SchemaRun()) or []
         except RecursionError:
@@ -38,9 +37,9 @@ class Validator(Value):
 
 
 def compile_schema(schema: Mapping[str, Any] | bool) -> Validator:
-    """Compile, or say with a `ToolDefinitionError` why this is not a schema that can be checked."""
+    """Compile a schema. Raises `ToolDefinitionError` if it is not valid."""
     try:
-        document = parse_json(dump_json(schema))  # a copy, in which every schema has an identity of its own
+        document = parse_json(dump_json(schema))  # a copy, in which every schema is a distinct object
         return Validator(_Compiler(document).node(document))
     except CodecError as error:
         raise ToolDefinitionError(f"schema: {error}") from None
@@ -49,7 +48,7 @@ def compile_schema(schema: Mapping[str, Any] | bool) -> Validator:
 
 
 def validate(schema: Mapping[str, Any] | bool, value: Any) -> list[str]:
-    """The faults of `value`, in words with the place; an empty list means that it is valid."""
+    """Return the errors of a value as messages; an empty list means that it is valid."""
     validator = compile_schema(schema)
     try:
         dump_json(value)
@@ -67,14 +66,14 @@ class _Compiler:
 
     def node(self, schema: Any) -> SchemaNode:
         if not is_object(schema):
-            return self._trivial(schema)
+            return self._boolean(schema)
         known = self._nodes.get(id(schema))
         if known is not None:
             return known
         node = self._nodes[id(schema)] = SchemaNode()
-        for place, child in children(schema):
+        for location, child in children(schema):
             if not is_schema(child):
-                raise refuse("/".join(map(str, place)), "a schema (an object, true or false)", child)
+                raise refuse("/".join(map(str, location)), "a schema (an object, true or false)", child)
             self.node(child)
         if "type" in schema:
             node.gate, node.plain = check_type(schema["type"])
@@ -82,13 +81,13 @@ class _Compiler:
             check = SIMPLE[keyword](schema[keyword])
             if check is not None:
                 node.checks.append(check)
-        self._same_value(schema, node)
+        self._combinators(schema, node)
         self._object(schema, node)
         self._array(schema, node)
         self._unevaluated(schema, node)
         return node
 
-    def _trivial(self, schema: Any) -> SchemaNode:
+    def _boolean(self, schema: Any) -> SchemaNode:
         if not isinstance(schema, bool):
             raise refuse("the schema", "an object, true or false", schema)
         node = SchemaNode()
@@ -96,7 +95,7 @@ class _Compiler:
             node.checks.append(lambda _, __, ___: fault("is not allowed here"))
         return node
 
-    def _same_value(self, schema: dict[str, Any], node: SchemaNode) -> None:
+    def _combinators(self, schema: dict[str, Any], node: SchemaNode) -> None:
         for keyword in ("$ref", "$dynamicRef"):
             if keyword in schema:
                 self._reference(keyword, schema, node)
@@ -108,13 +107,13 @@ class _Compiler:
             if keyword in schema:
                 node.checks.append(build([self.node(item) for item in _list(keyword, schema[keyword])]))
         if "not" in schema:
-            node.checks.append(apply.negate(self.node(schema["not"])))
+            node.checks.append(apply.not_(self.node(schema["not"])))
         if "if" in schema:
             condition = self.node(schema["if"])
             then, otherwise = (
                 self.node(schema[branch]) if branch in schema else None for branch in ("then", "else")
             )
-            node.checks.append(apply.choose(condition, then, otherwise))
+            node.checks.append(apply.if_then_else(condition, then, otherwise))
 
     def _reference(self, keyword: str, schema: dict[str, Any], node: SchemaNode) -> None:
         reference = schema[keyword]
@@ -124,13 +123,13 @@ class _Compiler:
             node.checks.append(lambda value, _, __: _is_schema_document(value))
             return
         target = self.node(self._references.resolve(reference, schema))
-        node.checks.append(apply.refer(target))
+        node.checks.append(apply.follow_reference(target))
 
     def _object(self, schema: dict[str, Any], node: SchemaNode) -> None:
-        fields = self._named("properties", schema)
+        fields = self._mapping("properties", schema)
         patterns = [
             (compile_pattern(source), child)
-            for source, child in self._named("patternProperties", schema).items()
+            for source, child in self._mapping("patternProperties", schema).items()
         ]
         if fields:
             pairs = tuple(fields.items())
@@ -142,7 +141,7 @@ class _Compiler:
             node.checks.append(self._additional(schema["additionalProperties"], others))
         if "propertyNames" in schema:
             node.checks.append(apply.property_names(self.node(schema["propertyNames"])))
-        dependent = self._named("dependentSchemas", schema) | self._named("dependencies", schema)
+        dependent = self._mapping("dependentSchemas", schema) | self._mapping("dependencies", schema)
         if dependent:
             node.checks.append(apply.dependent_schemas(dependent))
         needs = {
@@ -154,35 +153,35 @@ class _Compiler:
         if needs:
             node.checks.append(apply.dependent_required(needs))
 
-    def _additional(self, given: Any, others: Others) -> Check:
-        node = self.node(given)
-        if given is True:
-            return apply.everything(dict)
-        if given is False:
-            return apply.no_others(others)
+    def _additional(self, operand: Any, others: Others) -> Check:
+        node = self.node(operand)
+        if operand is True:
+            return apply.accept_all(dict)
+        if operand is False:
+            return apply.no_other_fields(others)
         return apply.each(dict, lambda value: [(name, node) for name in others.of(value)])
 
     def _array(self, schema: dict[str, Any], node: SchemaNode) -> None:
-        prefix, rest = schema.get("prefixItems", []), schema.get("items")
-        if is_array(rest):
-            prefix, rest = rest, schema.get("additionalItems")
+        prefix, items = schema.get("prefixItems", []), schema.get("items")
+        if is_array(items):
+            prefix, items = items, schema.get("additionalItems")
         first = [self.node(item) for item in _list("prefixItems", prefix)]
         if first:
             node.checks.append(apply.each(list, lambda value: enumerate(first[: len(value)])))
-        if rest is not None:
-            node.checks.append(self._items(rest, len(first)))
+        if items is not None:
+            node.checks.append(self._items(items, len(first)))
         if "contains" in schema:
             least, most = (_size(name, schema.get(name)) for name in ("minContains", "maxContains"))
-            wanted = self.node(schema["contains"])
+            contained = self.node(schema["contains"])
             node.checks.append(
-                apply.contains(wanted, 1 if least is None else least, inf if most is None else most)
+                apply.contains(contained, 1 if least is None else least, inf if most is None else most)
             )
 
-    def _items(self, given: Any, start: int) -> Check:
-        node = self.node(given)
-        if given is True:
-            return apply.everything(list)
-        if given is False:
+    def _items(self, operand: Any, start: int) -> Check:
+        node = self.node(operand)
+        if operand is True:
+            return apply.accept_all(list)
+        if operand is False:
             return apply.no_items_after(start)
         return apply.each(list, lambda value: zip(range(start, len(value)), repeat(node), strict=False))
 
@@ -192,13 +191,13 @@ class _Compiler:
                 node.collects = True
                 node.checks.append(apply.unevaluated(kind, self.node(schema[keyword])))
 
-    def _named(self, keyword: str, schema: dict[str, Any]) -> dict[str, SchemaNode]:
-        given = _object(keyword, schema.get(keyword, {}))
-        return {name: self.node(child) for name, child in given.items() if not is_array(child)}
+    def _mapping(self, keyword: str, schema: dict[str, Any]) -> dict[str, SchemaNode]:
+        operand = _object(keyword, schema.get(keyword, {}))
+        return {name: self.node(child) for name, child in operand.items() if not is_array(child)}
 
 
 def _is_schema_document(value: Any) -> list[Issue] | None:
-    """Whether the value itself is a schema, as a `$ref` to the metaschema asks."""
+    """Check that the value is a schema, as a `$ref` to the metaschema requires."""
     try:
         compile_schema(value)
     except ToolDefinitionError as error:
@@ -210,19 +209,19 @@ def _matching(patterns: list[tuple[Pattern, SchemaNode]], value: dict[str, Any])
     return [(name, node) for name in value for pattern, node in patterns if pattern.matches(name)]
 
 
-def _list(keyword: str, given: Any) -> list[Any]:
-    if not is_array(given):
-        raise refuse(keyword, "a list of schemas", given)
-    return given
+def _list(keyword: str, operand: Any) -> list[Any]:
+    if not is_array(operand):
+        raise refuse(keyword, "a list of schemas", operand)
+    return operand
 
 
-def _object(keyword: str, given: Any) -> dict[str, Any]:
-    if not is_object(given):
-        raise refuse(keyword, "an object", given)
-    return given
+def _object(keyword: str, operand: Any) -> dict[str, Any]:
+    if not is_object(operand):
+        raise refuse(keyword, "an object", operand)
+    return operand
 
 
-def _size(keyword: str, given: Any) -> int | None:
-    if given is not None and (not is_integer(given) or given < 0):
-        raise refuse(keyword, "a whole number, 0 or more", given)
-    return None if given is None else int(given)
+def _size(keyword: str, operand: Any) -> int | None:
+    if operand is not None and (not is_integer(operand) or operand < 0):
+        raise refuse(keyword, "a whole number, 0 or more", operand)
+    return None if operand is None else int(operand)

@@ -1,4 +1,4 @@
-"""Issues: what is wrong with a value, where, in words that a model can act on."""
+"""Issues: validation errors as messages that a model can act on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 class Issue(Value):
-    """One fault: the way to the field, and what is expected there."""
+    """One validation error: the path of a field, and what is expected there."""
 
     path: Path
     text: str
@@ -33,7 +33,7 @@ class Issue(Value):
 
 
 class RejectedError(Exception):
-    """A value does not fit; `issues` say why."""
+    """A value is not valid; `issues` are the reasons."""
 
     def __init__(self, *issues: Issue) -> None:
         super().__init__(*issues)
@@ -41,7 +41,7 @@ class RejectedError(Exception):
 
 
 def show_path(path: Iterable[str | int]) -> str:
-    """`order.items[2].price`; the root is called `the value`."""
+    """Return a path as `order.items[2].price`; the root is `the value`."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -53,13 +53,13 @@ def show_path(path: Iterable[str | int]) -> str:
 
 
 def preview(value: Any) -> str:
-    """A value in a few words: bounded, and safe for values of any depth."""
+    """Describe a value in a few words; it can be of any size and depth."""
     if isinstance(value, str):
         return quote(shorten(value))
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int | float):
-        # A huge int has no decimal text in Python; its size says enough.
+        # Python limits the conversion of huge integers to text.
         return (
             shorten(repr(value)) if isinstance(value, float) or value.bit_length() < 512 else "a huge number"
         )
@@ -74,7 +74,7 @@ def preview(value: Any) -> str:
 
 
 def quote(text: str) -> str:
-    """The text in JSON's quotes; a lone surrogate stays escaped."""
+    """Quote a text as in JSON; a lone surrogate stays escaped."""
     quoted = json.dumps(text, ensure_ascii=False)
     return quoted if quoted.isascii() else quoted.encode("utf-8", "backslashreplace").decode("utf-8")
 
@@ -88,31 +88,31 @@ def count(number: int, noun: str) -> str:
 
 
 def one_of(options: Sequence[str]) -> str:
-    """`a, b or c`, bounded."""
-    shown = list(options[:12])
+    """Join options as `a, b or c`, at most 12 of them."""
+    names = list(options[:12])
     if len(options) > 12:
-        return f"{', '.join(shown)} or one of {len(options) - 12} more"
-    return " or ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
+        return f"{', '.join(names)} or one of {len(options) - 12} more"
+    return " or ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
 def closest(name: str, options: Iterable[str]) -> str | None:
-    """The option that was probably meant."""
-    import difflib  # only when something has gone wrong
+    """Return the option that is most similar to a name."""
+    import difflib  # imported only for errors
 
     known = [option for option in options if len(option) <= MAX_TEXT]
     return next(iter(difflib.get_close_matches(shorten(name), known[:200], n=1)), None)
 
 
 def no_such_field(name: str, known: Sequence[str]) -> str:
-    """The words on a field that the schema does not have."""
-    meant = closest(name, known)
-    hint = f"did you mean {quote(meant)}? " if meant else ""
+    """Return the message for a field that the schema does not have."""
+    suggestion = closest(name, known)
+    hint = f"did you mean {quote(suggestion)}? " if suggestion else ""
     fields = one_of([quote(shorten(field)) for field in known]) or "none"
     return f"there is no such field; {hint}the fields are {fields}"
 
 
 def as_text(args: JsonValue) -> str:
-    """The JSON text of an arguments object; `RejectedError` for anything that is not one."""
+    """Return the JSON text of an arguments object. Raises `RejectedError` for any other value."""
     if isinstance(args, str):
         got = "the text of one; send the object itself" if _is_object_text(args) else "text that is not JSON"
         raise RejectedError(Issue((), f"expected a JSON object, got {got}: {preview(args)}"))
@@ -128,7 +128,7 @@ def as_text(args: JsonValue) -> str:
 
 
 def _is_object_text(text: str) -> bool:
-    """Whether a model has put its arguments in quotes once too often."""
+    """Whether the model has encoded its arguments as JSON twice."""
     try:
         return is_object(parse_json(text))
     except CodecError:

@@ -1,4 +1,4 @@
-"""Keywords that judge a value by itself: types, numbers, texts, sizes, choices."""
+"""Keywords without subschemas: types, numbers, strings, sizes and choices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SchemaRun:
-    """One validation. `left`: references that may still be followed, so that none runs away."""
+    """The state of one validation: `left` is the number of references that can still be followed."""
 
     __slots__ = ("left",)
 
@@ -26,16 +26,16 @@ class SchemaRun:
 
 
 Issues: TypeAlias = list[Issue] | None
-Seen: TypeAlias = set[Any] | None  # the names or indexes that were evaluated, where somebody asks
-Check: TypeAlias = Callable[[Any, SchemaRun, Seen], Issues]
+Evaluated: TypeAlias = set[Any] | None  # names or indexes; None if they are not needed
+Check: TypeAlias = Callable[[Any, SchemaRun, Evaluated], Issues]
 
 
 def fault(text: str, *path: str | int) -> list[Issue]:
     return [Issue(path, text)]
 
 
-def refuse(keyword: str, expected: str, given: object) -> ToolDefinitionError:
-    return ToolDefinitionError(f"schema: {keyword!r} should be {expected}, got {preview(given)}")
+def refuse(keyword: str, expected: str, operand: object) -> ToolDefinitionError:
+    return ToolDefinitionError(f"schema: {keyword!r} should be {expected}, got {preview(operand)}")
 
 
 # --- types ---------------------------------------------------------------------------------------
@@ -62,15 +62,15 @@ TYPES: dict[str, tuple[Callable[[Any], bool], str, set[type]]] = {
 }
 
 
-def check_type(given: Any) -> tuple[Check, frozenset[type]]:
-    """The check of a type, and the classes whose values need none."""
-    names: list[Any] = given if is_array(given) else [given]
+def check_type(operand: Any) -> tuple[Check, frozenset[type]]:
+    """Return the check of a type, and the classes whose values always pass it."""
+    names: list[Any] = operand if is_array(operand) else [operand]
     if not names or not all(isinstance(name, str) and name in TYPES for name in names):
-        raise refuse("type", one_of(list(TYPES)), given)
+        raise refuse("type", one_of(list(TYPES)), operand)
     tests, words, classes = zip(*(TYPES[name] for name in names), strict=True)
     expected = one_of(words)
 
-    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
+    def check(value: Any, _: SchemaRun, __: Evaluated) -> Issues:
         if any(test(value) for test in tests):
             return None
         return fault(f"expected {expected}, got {preview(value)}")
@@ -82,7 +82,7 @@ def check_type(given: Any) -> tuple[Check, frozenset[type]]:
 
 
 def key_of(value: Any) -> Any:
-    """A hashable stand-in that is equal exactly where JSON says so: 1 is 1.0, and true is not 1."""
+    """Return a hashable key with the equality of JSON: 1 equals 1.0, and true does not equal 1."""
     if isinstance(value, bool):
         return ("bool", value)
     if is_array(value):
@@ -92,13 +92,13 @@ def key_of(value: Any) -> Any:
     return value
 
 
-def check_enum(given: Any) -> Check:
-    if not is_array(given):
-        raise refuse("enum", "a list", given)
-    allowed = frozenset(map(key_of, given))
-    expected = one_of([_literal(item) for item in given])
+def check_enum(operand: Any) -> Check:
+    if not is_array(operand):
+        raise refuse("enum", "a list", operand)
+    allowed = frozenset(map(key_of, operand))
+    expected = one_of([_literal(item) for item in operand])
 
-    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
+    def check(value: Any, _: SchemaRun, __: Evaluated) -> Issues:
         return None if key_of(value) in allowed else fault(f"expected {expected}, got {preview(value)}")
 
     return check
@@ -116,7 +116,7 @@ def _bound(keyword: str, holds: Callable[[Any, Any], bool], words: str) -> Calla
         if not is_number(limit):
             raise refuse(keyword, "a number", limit)
 
-        def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
+        def check(value: Any, _: SchemaRun, __: Evaluated) -> Issues:
             if not is_number(value) or holds(value, limit):
                 return None
             return fault(f"expected a number {words} {preview(limit)}, got {preview(value)}")
@@ -131,7 +131,7 @@ def check_multiple(factor: Any) -> Check:
         raise refuse("multipleOf", "a number above 0", factor)
     exact = _exact(factor)
 
-    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
+    def check(value: Any, _: SchemaRun, __: Evaluated) -> Issues:
         if not is_number(value) or _exact(value) % exact == 0:
             return None
         return fault(f"expected a multiple of {preview(factor)}, got {preview(value)}")
@@ -140,9 +140,9 @@ def check_multiple(factor: Any) -> Check:
 
 
 def _exact(number: float) -> Fraction | int:
-    from fractions import Fraction  # few schemas speak of multiples
+    from fractions import Fraction  # few schemas need it
 
-    # By its text: 0.1 in JSON is a tenth, whatever the nearest binary fraction is.
+    # From the text: 0.1 in JSON is exactly a tenth, unlike the nearest binary fraction.
     return number if isinstance(number, int) else Fraction(repr(number))
 
 
@@ -155,39 +155,39 @@ def _size(keyword: str, kind: type, *, noun: str, most: bool) -> Callable[[Any],
     def build(limit: Any) -> Check:
         if not is_integer(limit) or limit < 0:
             raise refuse(keyword, "a whole number, 0 or more", limit)
-        wanted = f"expected {words} {count(int(limit), noun)}"
+        expected = f"expected {words} {count(int(limit), noun)}"
 
-        def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
+        def check(value: Any, _: SchemaRun, __: Evaluated) -> Issues:
             if not isinstance(value, kind):
                 return None
             size: int = len(value)  # type: ignore[arg-type]  # kind is str, list or dict
-            return None if (size <= limit if most else size >= limit) else fault(f"{wanted}, got {size}")
+            return None if (size <= limit if most else size >= limit) else fault(f"{expected}, got {size}")
 
         return check
 
     return build
 
 
-def check_pattern(given: Any) -> Check:
-    if not isinstance(given, str):
-        raise refuse("pattern", "a string", given)
-    pattern = compile_pattern(given)
+def check_pattern(operand: Any) -> Check:
+    if not isinstance(operand, str):
+        raise refuse("pattern", "a string", operand)
+    pattern = compile_pattern(operand)
 
-    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
+    def check(value: Any, _: SchemaRun, __: Evaluated) -> Issues:
         if not isinstance(value, str) or pattern.matches(value):
             return None
         if len(value) > pattern.longest:
             return fault(f"expected at most {math.floor(pattern.longest)} characters, got {len(value)}")
-        return fault(f"expected a string that matches {quote(shorten(given, 200))}, got {preview(value)}")
+        return fault(f"expected a string that matches {quote(shorten(operand, 200))}, got {preview(value)}")
 
     return check
 
 
-def check_unique(given: Any) -> Check | None:
-    if not isinstance(given, bool):
-        raise refuse("uniqueItems", "true or false", given)
+def check_unique(operand: Any) -> Check | None:
+    if not isinstance(operand, bool):
+        raise refuse("uniqueItems", "true or false", operand)
 
-    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
+    def check(value: Any, _: SchemaRun, __: Evaluated) -> Issues:
         if not is_array(value):
             return None
         seen: dict[Any, int] = {}
@@ -197,13 +197,13 @@ def check_unique(given: Any) -> Check | None:
                 return fault(f"expected no item twice; items {first} and {index} are equal")
         return None
 
-    return check if given else None
+    return check if operand else None
 
 
-def check_required(given: Any) -> Check:
-    names = name_list("required", given)
+def check_required(operand: Any) -> Check:
+    names = name_list("required", operand)
 
-    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
+    def check(value: Any, _: SchemaRun, __: Evaluated) -> Issues:
         if not is_object(value):
             return None
         return [
@@ -213,16 +213,16 @@ def check_required(given: Any) -> Check:
     return check
 
 
-def name_list(keyword: str, given: Any) -> list[str]:
-    if not is_array(given) or not all(isinstance(name, str) for name in given):
-        raise refuse(keyword, "a list of names", given)
-    return list(dict.fromkeys(given))
+def name_list(keyword: str, operand: Any) -> list[str]:
+    if not is_array(operand) or not all(isinstance(name, str) for name in operand):
+        raise refuse(keyword, "a list of names", operand)
+    return list(dict.fromkeys(operand))
 
 
-# What each keyword makes of its value, alone; those that look at their neighbours are in `applicators`.
+# The keywords that do not depend on other keywords.
 SIMPLE: dict[str, Callable[[Any], Check | None]] = {
     "enum": check_enum,
-    "const": lambda given: check_enum([given]),
+    "const": lambda operand: check_enum([operand]),
     "maximum": _bound("maximum", lambda value, limit: value <= limit, "not above"),
     "minimum": _bound("minimum", lambda value, limit: value >= limit, "not below"),
     "exclusiveMaximum": _bound("exclusiveMaximum", lambda value, limit: value < limit, "below"),

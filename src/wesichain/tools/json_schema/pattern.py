@@ -1,11 +1,9 @@
 """Patterns: regular expressions of a schema, matched in bounded time.
 
-A schema may come from a stranger, and a backtracking matcher can be made to run for years. So a
-pattern is matched by the engine that pydantic's own `pattern` uses: Rust's `regex`, whose time is
-linear in the text. It has no look-around and no backreferences; a pattern with those is matched by
-Python's `re` under a guard: nothing that can blow up exponentially is accepted, and the length of
-the text is limited so that the rest stays quick. A pattern that passes neither is an error when the
-tool is defined, never a hang when it is called.
+A schema may come from an untrusted server, and a backtracking matcher can take exponential time. Patterns
+are therefore matched by the engine of pydantic's `pattern`: Rust's `regex`, which takes linear time, and has
+neither look-around nor backreferences. A pattern with these is matched by Python's `re`, if it cannot take
+exponential time, on texts of limited length. All other patterns are errors when the tool is defined.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ _WORK = 5_000_000  # the steps that a guarded pattern may take: about 0.1 s
 
 
 class Pattern(Value):
-    """A compiled pattern. A text longer than `longest` is not looked at, and does not match."""
+    """A compiled pattern. A text longer than `longest` does not match."""
 
     source: str
     search: Callable[[str], object]
@@ -35,7 +33,7 @@ class Pattern(Value):
 
 
 def compile_pattern(source: str) -> Pattern:
-    """Read an ECMAScript pattern (its `u` flavour: code points, no anchors added)."""
+    """Compile an ECMAScript pattern (with the flag `u`, and without implicit anchors)."""
     if len(source) > MAX_PATTERN:
         raise ToolDefinitionError(f"schema: a pattern has {len(source)} characters; at most {MAX_PATTERN}")
     return _linear(source) or _guarded(source)
@@ -68,7 +66,7 @@ _CLASSES = {
 
 
 class _Translator:
-    """From ECMAScript's syntax to Rust's: \\d and \\w are ASCII, and a class has no set operations."""
+    """Translates ECMAScript to Rust: \\d and \\w are ASCII, and classes have no set operations."""
 
     def __init__(self) -> None:
         self._in_class = False
@@ -88,7 +86,7 @@ class _Translator:
         return text
 
 
-# --- Python's engine, guarded --------------------------------------------------------------------
+# --- Python's engine, with a limit --------------------------------------------------------------------
 
 _PIECE = re.compile(
     r"""(?P<name>\\k<(\w+)>) | \\. | \[(?:\\.|[^\]\\])*\] | (?P<look>\(\?<?[=!])
@@ -99,9 +97,9 @@ _PIECE = re.compile(
 
 
 class _Section(Mutable):
-    """A group, a look-around or the whole: how many ways there are to match a text of n characters."""
+    """A group, a look-around or the whole pattern, and the number of ways to match n characters."""
 
-    fixed: int = 1  # the ways are at most fixed * n ** open
+    fixed: int = 1  # there are at most fixed * n ** open ways
     open: int = 0
 
     @property
@@ -111,22 +109,27 @@ class _Section(Mutable):
 
 def _guarded(source: str) -> Pattern:
     try:
-        translated, whole = _survey(source)
+        translated, whole = _translate(source)
         compiled = re.compile(translated, re.ASCII)
     except (re.error, RecursionError, OverflowError) as error:
         raise ToolDefinitionError(
             f"schema: the pattern {shorten(source)!r} cannot be used: {error}"
         ) from None
     whole.open += not source.startswith("^")  # without an anchor every position is tried
-    return Pattern(source, compiled.search, (_WORK / whole.fixed) ** (1 / max(1, whole.open)))
+    longest = (_WORK / whole.fixed) ** (1 / max(1, whole.open))
+    if longest < 1:
+        raise ToolDefinitionError(
+            f"schema: the pattern {shorten(source)!r} cannot be used: too many optional parts and choices"
+        )
+    return Pattern(source, compiled.search, longest)
 
 
-def _survey(source: str) -> tuple[str, _Section]:
-    """The pattern in Python's syntax, and the most costly of its sections."""
+def _translate(source: str) -> tuple[str, _Section]:
+    """Translate a pattern to Python's syntax, and return it with its most expensive section."""
     whole = _Section()
     stack = [whole]
     costliest = [whole]
-    closed = _Section()  # the group that ended just before this piece, if one did
+    closed = _Section()  # the group that ends just before this piece, if any
     end = 0
 
     def translate(piece: re.Match[str]) -> str:
@@ -146,7 +149,7 @@ def _survey(source: str) -> tuple[str, _Section]:
         elif kind == "either":
             section.fixed *= 2
         elif kind == "repeat":
-            _count(section, text, just_closed)
+            _count_ways(section, text, just_closed)
         elif kind == "end":
             return r"\Z"
         elif kind == "name":
@@ -156,12 +159,12 @@ def _survey(source: str) -> tuple[str, _Section]:
     return _PIECE.sub(translate, source), max(costliest, key=lambda section: (section.open, section.fixed))
 
 
-def _count(section: _Section, quantifier: str, group: _Section) -> None:
+def _count_ways(section: _Section, quantifier: str, group: _Section) -> None:
     low, _, high = quantifier.strip("{}").partition(",")
     if quantifier == "?":
         section.fixed *= 2
     elif group.branches:
-        raise re.error("a repeated group that holds a repetition or a choice may take for ever")
+        raise re.error("a repeated group that contains a repetition or a choice may take exponential time")
     elif quantifier in "*+" or (not high and "," in quantifier):
         section.open += 1
     elif high:

@@ -1,4 +1,4 @@
-"""References: where `$ref` leads. Only into the same document: nothing is ever fetched."""
+"""References: resolves `$ref` inside the same document. Remote references are never fetched."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ METASCHEMA = "https://json-schema.org/draft/2020-12/schema"
 
 
 class Resource(Mutable):
-    """A schema with an identity of its own (`$id`), and the anchors inside it."""
+    """A schema with an `$id`, and the anchors inside it."""
 
     uri: str
     root: Any
@@ -25,12 +25,12 @@ class Resource(Mutable):
 
 
 class References:
-    """The resources of one document. Schemas are told apart by identity, so the document must be a copy."""
+    """The resources of one document, which has to be a copy: schemas are distinguished by object identity."""
 
     def __init__(self, document: Any) -> None:
         root = Resource("", document)
         self._resources = {"": root}
-        self._home: dict[int, Resource] = {}
+        self._resource_of: dict[int, Resource] = {}
         self._dynamic: set[str] = set()
         self._collect(document, root)
 
@@ -41,15 +41,15 @@ class References:
         if isinstance(identity, str) and not identity.startswith("#"):
             resource = Resource(_join(resource.uri, urldefrag(identity).url), schema)
             self._resources[resource.uri] = resource
-        self._home[id(schema)] = resource
+        self._resource_of[id(schema)] = resource
         anchor, dynamic = schema.get("$anchor"), schema.get("$dynamicAnchor")
         if isinstance(anchor, str):
             resource.anchors[anchor] = schema
         if isinstance(dynamic, str):
             if dynamic in self._dynamic:
                 raise ToolDefinitionError(
-                    f"schema: the $dynamicAnchor {shorten(dynamic)!r} is given twice; which one is meant "
-                    f"would depend on the way there, which is not supported: use $anchor and $ref"
+                    f"schema: the $dynamicAnchor {shorten(dynamic)!r} is given twice; references "
+                    f"that depend on the dynamic scope are not supported: use $anchor and $ref"
                 )
             self._dynamic.add(dynamic)
             resource.anchors[dynamic] = schema
@@ -57,35 +57,35 @@ class References:
             self._collect(child, resource)
 
     def resolve(self, reference: str, origin: Any) -> Any:
-        """The schema that a `$ref` inside `origin` means."""
-        resource = self._home.get(id(origin), self._resources[""])
+        """Return the target of a `$ref` inside `origin`."""
+        resource = self._resource_of.get(id(origin), self._resources[""])
         uri, fragment = urldefrag(reference)
         if uri:
             found = self._resources.get(uri) or self._resources.get(_join(resource.uri, uri))
             if found is None:
                 raise ToolDefinitionError(
-                    f"schema: $ref {shorten(reference)!r} leads out of the schema; remote references are "
+                    f"schema: $ref {shorten(reference)!r} is a remote reference, and these are "
                     f"never fetched: copy the schema into $defs"
                 )
             resource = found
         fragment = unquote(fragment)
         if not fragment:
             return resource.root
-        target = _point(resource.root, fragment) if fragment[0] == "/" else resource.anchors.get(fragment)
+        target = _point_to(resource.root, fragment) if fragment[0] == "/" else resource.anchors.get(fragment)
         if not is_schema(target):
-            raise ToolDefinitionError(f"schema: $ref {shorten(reference)!r} leads to nothing in the schema")
+            raise ToolDefinitionError(f"schema: $ref {shorten(reference)!r} has no target in the schema")
         if is_object(target):
-            self._home.setdefault(id(target), resource)
+            self._resource_of.setdefault(id(target), resource)
         return target
 
 
 def _join(base: str, uri: str) -> str:
-    # urljoin does not know URNs; one that stands alone is already whole.
+    # urljoin does not support URNs, which are always absolute.
     return uri if uri.startswith("urn:") else urljoin(base, uri)
 
 
-def _point(root: Any, pointer: str) -> Any:
-    """Follow a JSON pointer; None where it leads nowhere."""
+def _point_to(root: Any, pointer: str) -> Any:
+    """Return the target of a JSON pointer; None if it has none."""
     found = root
     for token in pointer.split("/")[1:]:
         step = token.replace("~1", "/").replace("~0", "~")

@@ -1,4 +1,4 @@
-"""MCP: the tools of a Model Context Protocol server as ordinary tools, and ordinary tools as a server."""
+"""MCP: a client and a server for the Model Context Protocol."""
 
 from .callbacks import OnElicit, Sampling
 from .changes import ServedChanges

@@ -1,4 +1,4 @@
-"""Callbacks: the client's answers to what a server asks of it: a person's answer, or a model's reply."""
+"""Callbacks: handle the requests of a server to the client: elicitation and sampling."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from wesichain.errors import ConfigError, ToolError, WesichainError
 from wesichain.tools.json_schema.compile import validate
 
 from .decode import read_content
-from .inflight import CANNOT, InFlightCall, InFlightCalls, OpenQuestion
+from .inflight import CANNOT_ASK, InFlightCall, InFlightCalls, OpenQuestion
 from .sdk import types
 from .text import bounded
 
-Elicited: TypeAlias = types.ElicitResult | types.ErrorData
-Sampled: TypeAlias = types.CreateMessageResult | types.ErrorData
-_MAX_QUESTION = 20_000  # bytes of a question that a person is shown
+ElicitResponse: TypeAlias = types.ElicitResult | types.ErrorData
+SampleResponse: TypeAlias = types.CreateMessageResult | types.ErrorData
+_MAX_QUESTION = 20_000  # bytes
 CONSENT: dict[str, Any] = {
     "type": "object",
     "properties": {"approve": {"type": "boolean"}},
@@ -27,9 +27,9 @@ CONSENT: dict[str, Any] = {
 
 
 class OnElicit(Protocol):
-    """Asks a person what a server wants to know: returns the answers by name, or None to decline.
+    """Asks the user a server's question. Returns the answers by name, or None to decline.
 
-    A field that has a default in the schema may be left out; an answer that does not fit it is not sent.
+    Fields with a default in the schema can be left out. Answers that do not match the schema are not sent.
     """
 
     def __call__(self, message: str, schema: Mapping[str, Any], /) -> Awaitable[Mapping[str, Any] | None]: ...
@@ -38,10 +38,10 @@ class OnElicit(Protocol):
 class Sampling(Value):
     """Lets a server call a model, within limits.
 
-    `llm` replies; None is the model of the run whose call asks, on that run's budget and in its log
-    (a given `llm` is outside of both). One call of a tool may ask `requests` times, each time with at most
-    `max_input` characters; a reply is cut at `max_output` characters. With `approval=True` a person is asked
-    before each request: by `on_elicit` where it is given, else by a pending question of the run.
+    `llm=None` is the model of the run that the call is part of: its requests are in the run's log and spend
+    from its budget, which those of another `llm` are not. One call of a tool can make `requests` requests of
+    at most `max_input` characters; replies are cut at `max_output` characters. `approval=True` requires human
+    approval for each request: by `on_elicit` if it is given, otherwise by a pending question of the run.
     """
 
     llm: ToolCallingLlm | None = None
@@ -56,7 +56,7 @@ class Sampling(Value):
 
 
 class Callbacks(Value):
-    """What one server may ask for: `elicit` and `sample` are called by the SDK."""
+    """The handlers for one server: `elicit` and `sample` are called by the SDK."""
 
     _server: str
     _calls: InFlightCalls
@@ -65,11 +65,11 @@ class Callbacks(Value):
 
     # --- elicitation -----------------------------------------------------------------------------
 
-    async def elicit(self, context: object, params: types.ElicitRequestParams) -> Elicited:
-        """The answer of a person, by `on_elicit` or by the run, which is interrupted until it is given."""
+    async def elicit(self, context: object, params: types.ElicitRequestParams) -> ElicitResponse:
+        """Return the user's answer, from `on_elicit` or from the run, which is interrupted until then."""
         del context
         if not isinstance(params, types.ElicitRequestFormParams):
-            return types.ElicitResult(action="decline")  # a page to visit: nobody here can
+            return types.ElicitResult(action="decline")  # URLs cannot be opened
         question = Question(bounded(params.message, _MAX_QUESTION), params.requested_schema)
         try:
             decision = await self._decision(question)
@@ -84,61 +84,61 @@ class Callbacks(Value):
                 return types.ElicitResult(action="decline")
 
     async def _decision(self, question: Question) -> Decision | None:
-        """What a person decides; None where they decline. Raises `ToolError` where nobody can be asked."""
+        """Return the user's decision; None if they decline. Raises `ToolError` if nobody can be asked."""
         if self._on_elicit is None:
             return await (await self._run_call()).ask(question)
         try:
-            given = await self._on_elicit(question.message, question.schema)
-        except Exception as error:  # a callback of the user's; the server is not told what went wrong
+            answer = await self._on_elicit(question.message, question.schema)
+        except Exception as error:  # the server does not receive the message, which may be private
             raise ToolError(f"the question failed: {type(error).__name__}") from error
-        return None if given is None else Provide(dict(given))
+        return None if answer is None else Provide(dict(answer))
 
     async def _run_call(self) -> InFlightCall:
-        """The call that the server asks in the middle of, which is part of a run."""
+        """Return the call that the question belongs to, which has to be part of a run."""
         call = await self._calls.owner()
         if isinstance(call, str):
             raise ToolError(call)
         if not hasattr(_link(call), "ask"):
-            raise ToolError(f"{CANNOT}: the call is not part of a run")
+            raise ToolError(f"{CANNOT_ASK}: the call is not part of a run")
         return call
 
     # --- sampling --------------------------------------------------------------------------------
 
-    async def sample(self, context: object, params: types.CreateMessageRequestParams) -> Sampled:
-        """The reply of a model, where `sampling` allows it."""
+    async def sample(self, context: object, params: types.CreateMessageRequestParams) -> SampleResponse:
+        """Return the reply of a model, if `sampling` allows it."""
         del context
         if self._sampling is None:
             return _error("this client has no model for servers")
         try:
-            return await self._sampled(self._sampling, params)
+            return await self._reply(self._sampling, params)
         except (WesichainError, ValueError) as error:
             return _error(bounded(str(error), 2_000))
 
-    async def _sampled(self, allowed: Sampling, params: types.CreateMessageRequestParams) -> Sampled:
+    async def _reply(self, sampling: Sampling, params: types.CreateMessageRequestParams) -> SampleResponse:
         if params.tools:
-            return _error("this client lets its model reply in words alone, without tools")
+            return _error("this client does not support tools in sampling")
         messages = _messages(params)
         size = sum(len(message.text) for message in messages)
-        if size > allowed.max_input:
-            return _error(f"the request has {size:,} characters; this client allows {allowed.max_input:,}")
+        if size > sampling.max_input:
+            return _error(f"the request has {size:,} characters; the limit is {sampling.max_input:,}")
         call = await self._calls.owner()
         if isinstance(call, str):
             return _error(call)
-        if call.samples >= allowed.requests:
-            return _error(f"this call has asked a model {call.samples} times; this client allows no more")
+        if call.samples >= sampling.requests:
+            return _error(f"this call has made {call.samples} sampling requests, the limit of this client")
         call.samples += 1
-        if allowed.approval and not await self._approved(messages):
+        if sampling.approval and not await self._is_approved(messages):
             return _error("the user did not approve the request")
-        text, model, reason = await _reply(allowed.llm, messages, call)
-        if len(text) > allowed.max_output:
-            text, reason = text[: allowed.max_output], "maxTokens"
+        text, model, reason = await _call_model(sampling.llm, messages, call)
+        if len(text) > sampling.max_output:
+            text, reason = text[: sampling.max_output], "maxTokens"
         content = types.TextContent(text=text)
         return types.CreateMessageResult(role="assistant", content=content, model=model, stop_reason=reason)
 
-    async def _approved(self, messages: Sequence[Message]) -> bool:
+    async def _is_approved(self, messages: Sequence[Message]) -> bool:
         text = "\n".join(f"{message.role.value}: {message.text}" for message in messages)
-        asked = f"Let the MCP server {self._server!r} ask a model this?\n{bounded(text, _MAX_QUESTION - 500)}"
-        decision = await self._decision(Question(asked, CONSENT))
+        prompt = f"Let the MCP server {self._server!r} call a model?\n{bounded(text, _MAX_QUESTION - 500)}"
+        decision = await self._decision(Question(prompt, CONSENT))
         return (
             isinstance(decision, Provide)
             and is_object(decision.value)
@@ -146,27 +146,27 @@ class Callbacks(Value):
         )
 
 
-async def decide(call: InFlightCall, asked: OpenQuestion) -> Decision:
-    """The run's answer to a question of its call; a run that does not know it yet raises."""
-    decision: Any = _link(call).ask(asked.question, asked.number)
+async def decide(call: InFlightCall, open_question: OpenQuestion) -> Decision:
+    """Return the run's answer to a question. Raises `RunInterruptedError` if there is none yet."""
+    decision: Any = _link(call).ask(open_question.question, open_question.number)
     answer: Decision = await decision if inspect.isawaitable(decision) else decision
     return answer
 
 
-async def _reply(
+async def _call_model(
     llm: ToolCallingLlm | None, messages: Sequence[Message], call: InFlightCall
 ) -> tuple[str, str, str]:
-    """The text of a model's reply, the model's name, and why the reply ended."""
+    """Return the text of a model's reply, the name of the model, and the stop reason."""
     if llm is None:
         link = _link(call)
         if not hasattr(link, "sample"):
-            raise ToolError("this client cannot ask a model: the call is not part of a run")
+            raise ToolError("this client cannot call a model: the call is not part of a run")
         text, model = await link.sample(messages, call.ctx)
         return text, model, "endTurn"
     name = str(getattr(llm, "model", "") or type(llm).__name__)
     response = await llm.complete(LlmRequest(name, messages))
     if response.finish_reason not in ("stop", "length") or not response.content:
-        raise ToolError(f"the model gave no reply: {response.finish_reason}")
+        raise ToolError(f"the model did not reply: {response.finish_reason}")
     return response.content, name, "endTurn" if response.finish_reason == "stop" else "maxTokens"
 
 
@@ -184,11 +184,11 @@ def _content(blocks: Any) -> Any:
     return parts[0] if len(parts) == 1 and isinstance(parts[0], str) else tuple(parts)
 
 
-def _accepted(question: Question, given: Any) -> Elicited:
-    content: Any = question.filled(given)
+def _accepted(question: Question, answer: Any) -> ElicitResponse:
+    content: Any = question.filled(answer)
     issues = validate(dict(question.schema), content)
     if issues:
-        why = f"the answer does not fit what was asked for: {issues[0]}"
+        why = f"the answer does not match the schema: {issues[0]}"
         return types.ErrorData(code=types.INVALID_PARAMS, message=why)
     return types.ElicitResult(action="accept", content=content)
 

@@ -1,4 +1,4 @@
-"""Changes: what a served server announces to the clients that have subscribed to it."""
+"""Changes: notifications of a server to the clients that have subscribed to it."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from .sdk import (
 
 
 class ServedChanges:
-    """Announces to clients what has changed; its methods may be called from any thread.
+    """Notifies clients of changes. Its methods can be called from any thread.
 
-    Pass it to `serve_http(changes=...)` or `serve_stdio(changes=...)`: without it, clients cannot subscribe.
+    Pass it to `serve_http(changes=...)` or `serve_stdio(changes=...)`; without it, clients cannot subscribe.
     """
 
     def __init__(self) -> None:
         self._listeners: dict[object, tuple[asyncio.AbstractEventLoop, Callable[[ServerEvent], None]]] = {}
 
     def resource(self, uri: str) -> None:
-        """The resource at this address has other contents."""
+        """Announce that the contents of a resource have changed."""
         self._announce(ResourceUpdated(uri))
 
     def resources(self) -> None:
-        """The list of resources has changed."""
+        """Announce that the list of resources has changed."""
         self._announce(ResourcesListChanged())
 
     def tools(self) -> None:
-        """The list of tools has changed."""
+        """Announce that the list of tools has changed."""
         self._announce(ToolsListChanged())
 
     def prompts(self) -> None:
-        """The list of prompts has changed."""
+        """Announce that the list of prompts has changed."""
         self._announce(PromptsListChanged())
 
     def _announce(self, event: ServerEvent) -> None:
@@ -56,14 +56,14 @@ class ServedChanges:
         self._announce(event)
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        """Call a function with each event, in the running event loop; returns how to end that."""
+        """Call a function with each event, in the running event loop; returns a function that ends it."""
         key = object()
         self._listeners[key] = (asyncio.get_running_loop(), listener)
         return lambda: self._listeners.pop(key, None) and None
 
 
 class Subscribers:
-    """The clients of one server that have subscribed, of all protocols."""
+    """The subscribed clients of one server, of all protocol versions."""
 
     def __init__(self, changes: ServedChanges) -> None:
         self._streams = ListenHandler(changes)  # protocol 2026-07-28
@@ -81,7 +81,7 @@ class Subscribers:
         }
 
     async def remember(self, ctx: ServerRequestContext[Any], call_next: Any) -> Any:
-        """Middleware: sessions of the older protocols are told of changed lists without subscribing."""
+        """Middleware: record sessions of older protocols, which are notified of lists without subscribing."""
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             self._sessions.add(connection_of(ctx))
         return await call_next(ctx)
@@ -118,11 +118,11 @@ class Subscribers:
                 return session.send_resource_list_changed()
 
     def close(self) -> None:
-        """End all subscriptions; clients are told so."""
+        """End all subscriptions, and notify the clients."""
         self._unsubscribe()
         self._streams.close()
 
 
 def connection_of(ctx: ServerRequestContext[Any]) -> Any:
-    """The connection of a request: the same for all requests of one session."""
+    """Return the connection of a request, which all requests of a session share."""
     return getattr(ctx.session, "_connection", ctx.session)

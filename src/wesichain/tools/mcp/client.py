@@ -1,4 +1,4 @@
-"""The MCP client: a server, and its tools for as long as it is entered."""
+"""Client: connects to an MCP server, and provides its tools."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from .transports import ACCESS_DENIED, SESSION_LOST, ServerAddress, ServerProgra
 
 T = TypeVar("T")
 P = TypeVar("P", bound=types.PaginatedResult)
-_MOST_PAGES = 100
-_WATCH_AGAIN = 1.0  # seconds after which a lost subscription is made anew
+_MAX_PAGES = 100
+_RESUBSCRIBE_SECONDS = 1.0
 _KINDS = {
     types.INVALID_PARAMS: ToolErrorKind.INVALID_INPUT,
     types.METHOD_NOT_FOUND: ToolErrorKind.NOT_FOUND,
@@ -43,14 +43,13 @@ _KINDS = {
 class McpServer:
     """The tools of an MCP server: `async with McpServer.stdio("python", "server.py") as server: ...`.
 
-    The protocol is negotiated, from the newest version that the SDK knows to the oldest.
-    `tools` are those that the server lists: when it is entered, when it announces that they have changed, and
-    at each `refresh`. An agent keeps those it was made with. `left_out` says which are not among them
-    and why, for example because their schemas cannot be used.
-    Hints of the server can make us more careful (see `McpOptions`), never less.
+    The protocol version is negotiated, from the newest that the SDK supports to the oldest. `tools` is read
+    on entering, when the server announces a change, and by `refresh`; agents keep the tools that they were
+    created with. `left_out` contains the tools that cannot be used, and the reasons, such as an invalid
+    schema. Hints of the server can only add approvals (see `McpOptions`), not remove them.
 
-    A server that cannot be reached, or does not answer, is a `ToolError` of kind unavailable: on entering,
-    and for each call. After leaving, the same object can be entered again.
+    If the server cannot be reached or does not respond, entering and calls raise `ToolError` of kind
+    unavailable. The same object can be entered again after it was left.
     """
 
     def __init__(self, transport: Transport, **options: Unpack[McpOptions]) -> None:
@@ -61,6 +60,7 @@ class McpServer:
         self.tools: tuple[Tool, ...] = ()
         self.left_out: Mapping[str, str] = {}
         self._background: set[asyncio.Task[None]] = set()
+        self._replaced: set[Connection] = set()  # lost sessions whose last requests have not ended
         self._renewing = asyncio.Lock()
         self._calls = InFlightCalls()
         self._changes: list[ResourceChanges] = []
@@ -74,9 +74,9 @@ class McpServer:
         cwd: str | os.PathLike[str] | None = None,
         **options: Unpack[McpOptions],
     ) -> Self:
-        """A server that is a program, started on entering and ended on leaving.
+        """A server that is a local program, which is started on entering and ended on leaving.
 
-        Of our environment it gets PATH, HOME and their like alone, and all of `env`.
+        Its environment is `env`, and PATH, HOME and a few others of this process.
         """
         return cls(ServerProgram(command, args, env=env or {}, cwd=cwd), **options)
 
@@ -89,41 +89,41 @@ class McpServer:
         auth: httpx2.Auth | None = None,
         **options: Unpack[McpOptions],
     ) -> Self:
-        """A server behind a URL, by streamable HTTP. Headers go to that host alone.
+        """A server at a URL, by streamable HTTP. Headers are only sent to that host.
 
-        `auth` may be the SDK's `OAuthClientProvider`, which registers, asks for consent and renews tokens.
-        A session that the server has lost is opened again.
+        `auth` can be the SDK's `OAuthClientProvider`, which registers, asks for consent and renews tokens.
+        If the server has lost the session, a new one is opened.
         """
         return cls(ServerAddress(url, headers=headers or {}, auth=auth), **options)
 
     async def __aenter__(self) -> Self:
         if self._connection is not None:
-            raise ConfigError(f"MCP server {self.name!r} is in use already; make another McpServer")
+            raise ConfigError(f"MCP server {self.name!r} is already in use; create another McpServer")
         self._renewing, self._calls = asyncio.Lock(), InFlightCalls()
         try:
             self._connection = await self._open()
             await self._watch_tools(self._connection)
             await self.refresh()
         except BaseException:
-            await self._leave()
+            await self._close()
             raise
         return self
 
     async def _open(self) -> Connection:
-        """A connection by the newest protocol that both know.
+        """Open a connection by the newest protocol that both support.
 
-        Some programs end when the first request is not the handshake of the older protocols: they are
-        started once more, with the handshake.
+        Some programs end if the first request is not the handshake of older protocols. They are started
+        again, with the handshake.
         """
         mode = "auto" if self._options.protocol in MODERN_PROTOCOL_VERSIONS else "legacy"
         try:
-            return await self._connected_by(mode)
+            return await self._connect(mode)
         except ToolError:
             if mode == "legacy" or not self._transport.knows_handshake_only():
                 raise
-            return await self._connected_by("legacy")
+            return await self._connect("legacy")
 
-    async def _connected_by(self, mode: Any) -> Connection:
+    async def _connect(self, mode: Any) -> Connection:
         sampling = self._options.allowed_sampling
         connection = Connection(
             self._transport,
@@ -144,17 +144,22 @@ class McpServer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._leave()
+        await self._close()
 
-    async def _leave(self) -> None:
+    async def _close(self) -> None:
         connection, self._connection = self._connection, None
         for changes in self._changes:
             changes.close()
-        for task in [*self._background]:
+        tasks = [*self._background]
+        for task in tasks:
             task.cancel()
-        await self._calls.close()
-        if connection is not None:
-            await connection.close()
+        connections = [*self._replaced, *([] if connection is None else [connection])]
+        self._replaced.clear()
+        try:
+            await self._calls.close()
+        finally:
+            closing = [each.close() for each in connections]
+            await asyncio.gather(*tasks, *closing, return_exceptions=True)
 
     @property
     def protocol_version(self) -> str:
@@ -164,7 +169,7 @@ class McpServer:
     # --- tools -----------------------------------------------------------------------------------
 
     async def refresh(self) -> tuple[Tool, ...]:
-        """Ask the server for its tools again. An agent keeps those that it was made with."""
+        """Read the list of tools again. Agents keep the tools that they were created with."""
         pages = await self._pages("its list of tools", lambda cursor, by: by.list_tools(cursor=cursor))
         listed = [tool for page in pages for tool in page.tools]
         self.tools, self.left_out = self._options.choose(listed, self.name, self._invoke)
@@ -177,9 +182,9 @@ class McpServer:
         return self.tools
 
     async def _receive(self, message: object) -> None:
-        """Follow what the server announces."""
+        """Handle a notification of the server."""
         if isinstance(message, types.ToolListChangedNotification):
-            self._in_background(self._follow())
+            self._in_background(self._refresh_known())
         if isinstance(message, types.ResourceUpdatedNotification):
             for changes in self._changes:
                 changes.announce(str(message.params.uri))
@@ -190,20 +195,20 @@ class McpServer:
         task.add_done_callback(self._background.discard)
         return task
 
-    async def _follow(self) -> None:
-        """Read the list of tools again; where that fails, the known ones stay, and a call says why."""
+    async def _refresh_known(self) -> None:
+        """Read the list of tools again. If that fails, the known tools stay, and calls report the error."""
         with suppress(ToolError, ConfigError), warnings.catch_warnings(action="ignore", category=ToolWarning):
             await self.refresh()
 
     async def _invoke(self, tool: str, args: Mapping[str, Any], ctx: ToolContext) -> Any:
-        """What a tool runs: it needs its context, and so is given one."""
+        """Call a tool for an `McpTool`, which needs a parameter for its context."""
         return await self.call(tool, args, ctx)
 
     async def call(self, tool: str, args: Mapping[str, Any], ctx: ToolContext | None = None) -> Any:
-        """Call a tool by the server's name for it; whatever goes wrong is a `ToolError`.
+        """Call a tool by the server's name for it. All failures are `ToolError`.
 
-        In a run, a question of the server ends the call with `RunInterruptedError`; the request stays open,
-        and the same call (by its idempotency key) continues it.
+        In a run, a question of the server interrupts the call with `RunInterruptedError`. The request stays
+        open, and a call with the same idempotency key continues it.
         """
         call = self._calls.resume(ctx)
         if call is None:
@@ -223,19 +228,18 @@ class McpServer:
         try:
             return read_result(result)
         except ToolError as error:
-            raise ToolError(self._masked(str(error)), error.kind) from None
+            raise ToolError(self._redacted(str(error)), error.kind) from None
 
     def _check_new(self, tool: str, ctx: ToolContext | None) -> None:
-        """A call whose connection was lost while it waited is made anew, unless its effect is 'once'."""
+        """Raise `ToolError` if the connection of a waiting call was lost, and its effect is 'once'."""
         if (
             self._options.effect == "once"
             and ctx is not None
             and getattr(ctx.link, "was_waiting_for_answer", False)
         ):
             raise ToolError(
-                f"the outcome of {tool!r} is unknown: it waited for an answer, and the connection that it "
-                f"waited on is gone. It is not run again, since its effect is 'once'; find out whether it "
-                f"happened",
+                f"the outcome of {tool!r} is unknown: it waited for an answer, and its connection was lost. "
+                f"It is not run again, since its effect is 'once'; find out whether it happened",
                 ToolErrorKind.UNAVAILABLE,
             )
 
@@ -250,12 +254,12 @@ class McpServer:
         )
 
     async def _result(self, call: InFlightCall) -> types.CallToolResult:
-        """The server's result, after the answers to what it asks meanwhile."""
-        while (asked := await call.next_question()) is not None:
-            decision = await decide(call, asked)
-            call.close(asked)
-            if not asked.answer.done():
-                asked.answer.set_result(decision)
+        """Return the server's result, after answering its questions."""
+        while (open_question := await call.next_question()) is not None:
+            decision = await decide(call, open_question)
+            call.close(open_question)
+            if not open_question.answer.done():
+                open_question.answer.set_result(decision)
         try:
             result: types.CallToolResult = call.result()
         except asyncio.CancelledError:
@@ -265,40 +269,40 @@ class McpServer:
     # --- resources, prompts and completions --------------------------------------------------------
 
     async def resources(self) -> tuple[McpResource, ...]:
-        """The resources that can be read from the server, by `read`."""
+        """List the resources of the server, which `read` reads."""
         pages = await self._pages("resources", lambda cursor, by: by.list_resources(cursor=cursor))
         limit = self._options.max_description
         return tuple(to_resource(resource, limit) for page in pages for resource in page.resources)
 
     async def resource_templates(self) -> tuple[McpResource, ...]:
-        """The templates of addresses that can be read from the server: `notes://{day}`."""
+        """List the resource templates of the server, such as `notes://{day}`."""
         what = "resource templates"
         pages = await self._pages(what, lambda cursor, by: by.list_resource_templates(cursor=cursor))
         limit = self._options.max_description
         return tuple(to_resource(each, limit) for page in pages for each in page.resource_templates)
 
     async def read(self, uri: str) -> tuple[str | bytes, ...]:
-        """The contents of a resource: texts, and bytes."""
+        """Read the contents of a resource: text as str, other data as bytes."""
         return read_resource(await self._fetch(f"the resource {uri!r}", lambda by: by.read_resource(uri)))
 
     async def prompts(self) -> tuple[McpPrompt, ...]:
-        """The prompts that the server has; `prompt` gives one as messages."""
+        """List the prompts of the server, which `prompt` renders."""
         pages = await self._pages("prompts", lambda cursor, by: by.list_prompts(cursor=cursor))
         limit = self._options.max_description
         return tuple(to_prompt(prompt, limit) for page in pages for prompt in page.prompts)
 
     async def prompt(self, name: str, args: Mapping[str, str] | None = None) -> tuple[Message, ...]:
-        """A prompt as messages: the history of a run, for example."""
+        """Render a prompt as messages, for example for the history of a run."""
         given = dict(args or {})
         return read_prompt(await self._fetch(f"the prompt {name!r}", lambda by: by.get_prompt(name, given)))
 
     async def complete(
         self, of: str, argument: str, value: str = "", *, given: Mapping[str, str] | None = None
     ) -> tuple[str, ...]:
-        """The values that the server suggests for an argument that begins with `value`.
+        """Return the values that the server suggests for an argument that begins with `value`.
 
-        `of` is the name of a prompt, or the template of a resource (`notes://{day}`); `given` are the other
-        arguments so far.
+        `of` is the name of a prompt, or a resource template (`notes://{day}`); `given` are the values of
+        other arguments.
         """
         ref: Any = types.ResourceTemplateReference(uri=of) if "://" in of else types.PromptReference(name=of)
         typed, others = {"name": argument, "value": value}, dict(given) if given else None
@@ -307,15 +311,15 @@ class McpServer:
 
     @asynccontextmanager
     async def subscribe(self, *uris: str) -> AsyncGenerator[ResourceChanges]:
-        """Follow resources: `async with server.subscribe(uri) as changes: async for uri in changes: ...`.
+        """Subscribe to resources: `async with server.subscribe(uri) as changes: async for uri in changes:`.
 
-        The subscription lasts as long as the context, also over lost connections.
+        The subscription ends with the context. It is renewed if the connection is lost.
         """
         self._connected()
         changes = ResourceChanges(uris)
         watch = Watch(changes)
         self._changes.append(changes)
-        task = self._in_background(self._keep(watch))
+        task = self._in_background(self._keep_subscribed(watch))
         try:
             async with asyncio.timeout(self._options.connect_timeout):
                 await watch.ready
@@ -331,7 +335,7 @@ class McpServer:
             await self._unsubscribe(uris)
 
     async def _unsubscribe(self, uris: tuple[str, ...]) -> None:
-        """Tell a server of the older protocols; in the newest, closing the stream did."""
+        """Unsubscribe at a server of older protocols; with the newest, the stream has been closed."""
         if self._connection is None or self._connection.is_modern:
             return
         still = {uri for changes in self._changes for uri in changes.uris}
@@ -341,16 +345,16 @@ class McpServer:
                 await self._fetch("its answer", partial(_acknowledged, request))
 
     async def _watch_tools(self, connection: Connection) -> None:
-        """Subscribe to changes of the list of tools, if needed: before it is read, to miss none."""
+        """Subscribe to changes of the list of tools, if needed, before it is read."""
         tools = connection.capabilities.tools
         if connection.is_modern and tools is not None and tools.list_changed:
             watch = Watch()
-            self._in_background(self._keep(watch))
-            with suppress(ToolError, TimeoutError):  # its tools can be used all the same
+            self._in_background(self._keep_subscribed(watch))
+            with suppress(ToolError, TimeoutError):  # its tools can be used nevertheless
                 await asyncio.wait_for(watch.ready, self._options.connect_timeout)
 
-    async def _keep(self, watch: Watch) -> None:
-        """Keep a subscription open for as long as the server is entered; one that is lost is made anew."""
+    async def _keep_subscribed(self, watch: Watch) -> None:
+        """Keep a subscription open until the server is left; renew it if it is lost."""
         while self._connection is not None:
             try:
                 await self._subscribed(self._connection, watch)
@@ -358,7 +362,7 @@ class McpServer:
                 refusal = error if isinstance(error, ToolError) else self._refused(error)
                 if watch.refused(refusal):
                     return
-            await asyncio.sleep(_WATCH_AGAIN)
+            await asyncio.sleep(_RESUBSCRIBE_SECONDS)
 
     async def _subscribed(self, connection: Connection, watch: Watch) -> None:
         """Subscribe on one connection, and return when the subscription has ended."""
@@ -366,7 +370,7 @@ class McpServer:
             async with connection.listen(tools=watch.changes is None, uris=watch.uris) as stream:
                 await self._reopened(watch)
                 async for _ in stream:
-                    pass  # `_receive` is given each, too
+                    pass  # `_receive` handles each
             return
         for uri in watch.uris:
             request = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
@@ -376,7 +380,7 @@ class McpServer:
 
     async def _reopened(self, watch: Watch) -> None:
         if watch.opened() and watch.changes is None:
-            await self._follow()
+            await self._refresh_known()
 
     def _refused(self, error: Exception) -> ToolError:
         if isinstance(error, MCPError | ValidationError):
@@ -386,37 +390,37 @@ class McpServer:
     # --- requests --------------------------------------------------------------------------------
 
     async def _fetch(self, what: str, send: Callable[[Client], Awaitable[T]]) -> T:
-        """Send a request that is no call of a tool, within the timeout of one."""
+        """Send a request other than a tool call, with the timeout of a call."""
         seconds = self._options.timeout
         task = asyncio.create_task(self._outside_calls(what, send))
         try:
             async with asyncio.timeout(seconds):
                 return await task
         except TimeoutError:
-            raise self._unavailable(f"did not give {what} within {seconds:g} s") from None
+            raise self._unavailable(f"did not send {what} within {seconds:g} s") from None
 
     async def _outside_calls(self, what: str, send: Callable[[Client], Awaitable[T]]) -> T:
-        outside_calls()  # in this task's own context
+        outside_calls()  # in the context of this task
         return await self._send(what, send)
 
     async def _pages(self, what: str, ask: Callable[[str | None, Client], Awaitable[P]]) -> list[P]:
-        """All pages of a list: `ask` asks for the page at a cursor."""
+        """Return all pages of a list; `ask` requests the page at a cursor."""
         seconds = self._options.connect_timeout
         pages: list[P] = []
         cursor: str | None = None
         try:
             async with asyncio.timeout(seconds):
-                for _ in range(_MOST_PAGES):
+                for _ in range(_MAX_PAGES):
                     pages.append(await self._send(what, partial(ask, cursor)))
                     cursor = pages[-1].next_cursor
                     if cursor is None:
                         return pages
         except TimeoutError:
-            raise self._unavailable(f"did not give {what} within {seconds:g} s") from None
-        raise self._unavailable(f"gives {what} on more than {_MOST_PAGES} pages")
+            raise self._unavailable(f"did not send {what} within {seconds:g} s") from None
+        raise self._unavailable(f"lists {what} on more than {_MAX_PAGES} pages")
 
     async def _send(self, what: str, send: Callable[[Client], Awaitable[T]]) -> T:
-        """Send a request. One that was refused because the session is lost has not run: it is sent again."""
+        """Send a request. If it was refused because the session is lost, send it again in a new session."""
         for _ in range(2):
             connection = self._connected()
             try:
@@ -427,15 +431,24 @@ class McpServer:
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
                 raise self._unavailable("is gone") from None
             await self._renew(connection)
-        raise self._unavailable("loses its session as soon as it is opened")
+        raise self._unavailable("loses each session as soon as it is opened")
 
     async def _renew(self, lost: Connection) -> None:
-        """Open a new session, once for all who have met the lost one."""
+        """Replace a lost session, once for all requests that it has refused."""
         async with self._renewing:
             if self._connection is not lost:
-                return  # somebody else has, or the server has been left
-            self._connection = await self._open()
-        self._in_background(lost.close_when_idle())
+                return  # another request has replaced it, or the server has been left
+            connection = await self._open()
+            if self._connection is not lost:  # the server was left meanwhile, and may have been entered again
+                await connection.close()
+                return
+            self._connection = connection
+        self._replaced.add(lost)
+        self._in_background(self._close_replaced(lost))
+
+    async def _close_replaced(self, lost: Connection) -> None:
+        await lost.close_when_idle()
+        self._replaced.discard(lost)
 
     def _connected(self) -> Connection:
         if self._connection is None:
@@ -449,7 +462,7 @@ class McpServer:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])
             text = f"MCP server {self.name!r}: {what} is not valid: {where}: {first['msg']}"
-            return ToolError(self._masked(text), ToolErrorKind.SERIALIZATION)
+            return ToolError(self._redacted(text), ToolErrorKind.SERIALIZATION)
         if error.code == types.CONNECTION_CLOSED:
             is_gone = error.message == "Connection closed"
             return self._unavailable("is gone" if is_gone else f"failed: {error.message}")
@@ -457,19 +470,19 @@ class McpServer:
             return self._unavailable(f"cannot be used: {error.message}")
         if is_object(error.data) and QUESTION in error.data:
             text = f"MCP server {self.name!r} asks: {error.data[QUESTION]}; {error.message}"
-            return ToolError(self._masked(text), ToolErrorKind.PERMISSION)
+            return ToolError(self._redacted(text), ToolErrorKind.PERMISSION)
         kind = _KINDS.get(error.code, ToolErrorKind.EXECUTION_FAILED)
         missing = f" cannot give {what}" if error.code == types.METHOD_NOT_FOUND else ""
-        return ToolError(self._masked(f"MCP server {self.name!r}{missing}: {error.message}"), kind)
+        return ToolError(self._redacted(f"MCP server {self.name!r}{missing}: {error.message}"), kind)
 
     def _unavailable(self, what: str) -> ToolError:
         remarks = self._transport.remarks()
         text = f"MCP server {self.name!r} {what}{'; ' if remarks else ''}{remarks}"
-        return ToolError(self._masked(text), ToolErrorKind.UNAVAILABLE)
+        return ToolError(self._redacted(text), ToolErrorKind.UNAVAILABLE)
 
-    def _masked(self, text: str) -> str:
+    def _redacted(self, text: str) -> str:
         for secret in self._transport.secrets:
-            if len(secret) >= 6:  # less is no secret, and would be found in any text
+            if len(secret) >= 6:  # shorter values would match ordinary text
                 text = text.replace(secret, "[redacted]")
         return bounded(text, 2_000)
 

@@ -1,4 +1,4 @@
-"""Decode: the results, resources and prompts of a server as values of ours. Pure."""
+"""Decode: converts results, resources and prompts of a server to values of this library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .text import bounded, label
 
 
 class McpResource(Value):
-    """A resource of a server, read by its `uri`; that of a template has places, `notes://{day}`."""
+    """A resource of a server. The `uri` of a template has placeholders: `notes://{day}`."""
 
     uri: str
     name: str
@@ -25,7 +25,7 @@ class McpResource(Value):
 
 
 class McpPrompt(Value):
-    """A prompt of a server; `arguments` says of each whether it is needed."""
+    """A prompt of a server; `arguments` are names, and whether each is required."""
 
     name: str
     description: str = ""
@@ -33,15 +33,15 @@ class McpPrompt(Value):
 
 
 def read_result(result: types.CallToolResult) -> Any:
-    """The result of a call: its structured content, else its text; with media, a list of texts and parts.
+    """Return the structured content of a result, or its text; with media, a list of texts and parts.
 
-    Beside media, the structured content is added as a text of JSON, unless it is there already.
-    An error result raises `ToolError`.
+    The structured content of a result with media is added as JSON text, unless a text contains it. An error
+    result raises `ToolError`.
     """
     items = [read_content(block) for block in result.content]
     if result.is_error:
         text = "\n".join(item if isinstance(item, str) else f"[{item.label}]" for item in items)
-        raise ToolError(text or "the tool failed, and its server does not say why", _kind(result))
+        raise ToolError(text or "the tool failed without a message", _kind(result))
     data: Any = result.structured_content
     if data is not None and (result.meta or {}).get(WRAPPED):
         data = data["result"]
@@ -61,7 +61,7 @@ def _is_json_of(data: Any, text: str) -> bool:
 
 
 def _kind(result: types.CallToolResult) -> ToolErrorKind:
-    """Why it failed, where the server says so as ours does."""
+    """Return the kind of an error, if the server sends one as `serve_http` does."""
     data: Any = result.structured_content
     try:
         return ToolErrorKind(data["error"]["kind"])
@@ -70,7 +70,7 @@ def _kind(result: types.CallToolResult) -> ToolErrorKind:
 
 
 def read_content(block: types.ContentBlock) -> str | Media:
-    """A block as text or as a part; what is only an address is named."""
+    """Convert a block to text or a part; a link to a resource becomes text."""
     match block:
         case types.TextContent():
             return block.text
@@ -87,21 +87,21 @@ def read_content(block: types.ContentBlock) -> str | Media:
 
 
 def _media(data: str, media_type: str, name: str) -> str | Media:
-    """Bytes as the part that they are; what no model could be shown is named."""
+    """Convert data to a part; invalid data becomes a text that names it."""
     try:
         content = a2b_base64(data)
         if media_type.startswith("image/"):
             return Image(content, media_type=media_type)
         if media_type.startswith("audio/"):
             return Audio(content, media_type)
-        kind = media_type or "application/octet-stream"  # a server need not say
+        kind = media_type or "application/octet-stream"  # the type is optional
         return Document(content, media_type=kind, name=name.rpartition("/")[2])
     except (CodecError, ValueError) as error:
         return f"[{name}: {media_type or 'bytes'} that cannot be read: {error}]"
 
 
 def to_resource(listed: types.Resource | types.ResourceTemplate, limit: int) -> McpResource:
-    """A resource or a template of a server's list; `limit` bounds its description, in bytes."""
+    """Convert a listed resource or template; `limit` is the maximum size of its description in bytes."""
     uri, size = (
         (listed.uri, listed.size) if isinstance(listed, types.Resource) else (listed.uri_template, None)
     )
@@ -110,7 +110,7 @@ def to_resource(listed: types.Resource | types.ResourceTemplate, limit: int) -> 
 
 
 def read_resource(result: types.ReadResourceResult) -> tuple[str | bytes, ...]:
-    """Texts as text, all else as bytes."""
+    """Return the contents of a resource: text as str, other data as bytes."""
     return tuple(
         content.text if isinstance(content, types.TextResourceContents) else _bytes(content.blob)
         for content in result.contents
@@ -127,12 +127,12 @@ def _bytes(blob: str) -> bytes:
 
 
 def to_prompt(listed: types.Prompt, limit: int) -> McpPrompt:
-    """A prompt of a server's list; `limit` bounds its description, in bytes."""
+    """Convert a listed prompt; `limit` is the maximum size of its description in bytes."""
     arguments = tuple((each.name, bool(each.required)) for each in listed.arguments or ())
     return McpPrompt(listed.name, bounded(listed.description or "", limit), arguments)
 
 
 def read_prompt(result: types.GetPromptResult) -> tuple[Message, ...]:
-    """A prompt's messages."""
+    """Return the messages of a prompt."""
     messages = [(Role(message.role), read_content(message.content)) for message in result.messages]
     return tuple(Message(role, item if isinstance(item, str) else (item,)) for role, item in messages)

@@ -1,4 +1,4 @@
-"""Writing: tools and results as a client of the protocol gets them. Pure."""
+"""Encode: converts tools and results to the types of the protocol."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from wesichain.tools.results import ToolResult
 
 from .sdk import types
 
-WRAPPED = "wesichain/wrapped"  # the data is the one field of an object, which could not be sent otherwise
+WRAPPED = "wesichain/wrapped"  # the data is wrapped in an object, which older protocols require
 
 
 def to_listed(tool: Tool, spec: ToolSpec) -> types.Tool:
-    """A tool as a server lists it, with the schema of its results where those are objects."""
+    """Convert a tool for the list of tools, with the schema of its results if they are objects."""
     return types.Tool(
         name=spec.name,
         description=spec.description,
@@ -32,20 +32,20 @@ def to_listed(tool: Tool, spec: ToolSpec) -> types.Tool:
 
 
 def output_schema(tool: Tool) -> dict[str, Any] | None:
-    """The schema of a tool's results, if each of them is an object: the protocol knows no others."""
+    """Return the schema of a tool's results if they are objects: the protocol supports no others."""
     returns = tool.returns
     return dict(returns) if returns is not None and returns.get("type") == "object" else None
 
 
 def to_result(result: ToolResult, tool: Tool, *, any_data: bool) -> types.CallToolResult:
-    """The result of a call, as content and as data; without `any_data`, only objects can be sent so."""
+    """Convert a result to content and data; without `any_data`, data has to be an object."""
     if result.error is not None:
         return refused(result.error)
     value: Any = result.value
     if result.parts:
         return types.CallToolResult(content=[to_block(part) for part in result.parts])
     if output_schema(tool) is not None and not is_object(value):
-        return refused("the result is larger than this tool may give, and cannot be cut to what it declares")
+        return refused("the result exceeds the limit of the tool, and cannot be cut to match its schema")
     content = [] if value is None else [to_block(value)]
     if any_data or is_object(value) or value is None or isinstance(value, str):
         is_data = any_data or is_object(value)
@@ -54,14 +54,14 @@ def to_result(result: ToolResult, tool: Tool, *, any_data: bool) -> types.CallTo
 
 
 def refused(why: ToolDispatchError | str) -> types.CallToolResult:
-    """The result of a call that failed, or was not made: in words, and as data for programs."""
+    """Return the result of a call that failed or was refused, with the error as text and as data."""
     error: dict[str, Any] = {"message": str(why)}
     if isinstance(why, ToolDispatchError):
         error |= {"type": type(why).__name__, "kind": why.kind.value}
     if isinstance(why, InvalidArgsError):
         error["issues"] = list(why.issues)
     waiting = why.__cause__ if isinstance(why, ToolDispatchError) else None
-    if isinstance(waiting, RunInterruptedError):  # of a tool that runs an agent by itself, and cannot go on
+    if isinstance(waiting, RunInterruptedError):  # of a tool that runs an agent without `parent=ctx`
         pending = getattr(waiting.outcome, "pending", ())
         error["needs_a_person"] = [{"tool": each.call.name, "args": each.call.args} for each in pending]
     return types.CallToolResult(
@@ -70,7 +70,7 @@ def refused(why: ToolDispatchError | str) -> types.CallToolResult:
 
 
 def to_block(value: Any) -> types.ContentBlock:
-    """A text, a part or any other value as a block of content."""
+    """Convert a text, a part or another value to a block of content."""
     if isinstance(value, Text):
         value = value.text
     if not isinstance(value, MEDIA):
@@ -91,7 +91,7 @@ def to_block(value: Any) -> types.ContentBlock:
 def to_contents(
     uri: str, data: bytes | str, media_type: str
 ) -> types.BlobResourceContents | types.TextResourceContents:
-    """The contents of a resource: texts as text, all else as base64."""
+    """Return the contents of a resource: text as text, other data as base64."""
     if isinstance(data, bytes) and (media_type.startswith("text/") or media_type == "application/json"):
         data = data.decode("utf-8", "replace")
     if isinstance(data, str):

@@ -1,7 +1,7 @@
-"""Calls in flight: requests to a server that stay open while one of its questions waits for a person.
+"""Calls in flight: requests to a server that stay open while a question of the server waits for an answer.
 
-A tool call that meets a question leaves, and its run ends as interrupted. The request to the server stays
-open, and the same call, when the run is resumed in this process, continues it with the answer.
+A question interrupts the tool call and its run. The request to the server stays open, and the same call, when
+the run is resumed in this process, continues it with the answer.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 from wesichain.core.internal import Decision, Mutable, Question, dump_json, field
 from wesichain.tools.context import ToolContext
 
-_MOST_WAITING = 256  # requests that wait for a person; the oldest are given up first
-CANNOT = "this client cannot ask its user"
+_MAX_WAITING = 256  # requests with an open question; the oldest are cancelled first
+CANNOT_ASK = "this client cannot ask its user"
 _NO_CALL = object()
 _current: ContextVar[object] = ContextVar("wesichain.mcp.call_in_flight", default=None)
 
@@ -33,7 +33,7 @@ class InFlightCall(Mutable):
     """One request to the server, for one call of a run (`ctx`)."""
 
     ctx: ToolContext | None
-    _changed: asyncio.Event  # set when it may have become clear whose an unowned question is
+    _changed: asyncio.Event  # set when the call of a question may have become known
     questions: list[OpenQuestion] = field(default_factory=list[OpenQuestion])
     samples: int = 0  # requests for a model so far
     _task: asyncio.Task[Any] | None = None
@@ -45,9 +45,7 @@ class InFlightCall(Mutable):
         self._task.add_done_callback(lambda _: self._notify())
 
     async def _run(self, request: Coroutine[Any, Any, Any]) -> Any:
-        _current.set(
-            self
-        )  # a transport that keeps the context of a request thereby knows whose question it is
+        _current.set(self)  # transports that keep the context of a request assign its questions to this call
         return await request
 
     def _notify(self) -> None:
@@ -59,26 +57,26 @@ class InFlightCall(Mutable):
         return self._task is None or self._task.done()
 
     def result(self) -> Any:
-        """The server's result, once `is_done`; raises `CancelledError` where the request was given up."""
+        """Return the server's result. Raises `CancelledError` if the request was cancelled."""
         assert self._task is not None
         return self._task.result()
 
     async def ask(self, question: Question) -> Decision:
         """Open a question and wait until the run has answered it."""
-        same = dump_json([question.message, dict(question.schema)])
+        question_key = dump_json([question.message, dict(question.schema)])
         answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
-        asked = OpenQuestion(question, self._numbers[same], answer)
-        self._numbers[same] += 1
-        self.questions.append(asked)
+        open_question = OpenQuestion(question, self._numbers[question_key], answer)
+        self._numbers[question_key] += 1
+        self.questions.append(open_question)
         self._notify()
         try:
-            return await asked.answer
+            return await open_question.answer
         finally:
-            self.close(asked)
+            self.close(open_question)
 
-    def close(self, asked: OpenQuestion) -> None:
-        if asked in self.questions:
-            self.questions.remove(asked)
+    def close(self, open_question: OpenQuestion) -> None:
+        if open_question in self.questions:
+            self.questions.remove(open_question)
 
     async def next_question(self) -> OpenQuestion | None:
         """Wait for a question of the request, or for its end (None)."""
@@ -90,23 +88,23 @@ class InFlightCall(Mutable):
         return None
 
     async def cancel(self) -> None:
-        """Give the request up, and wait until that is done."""
+        """Cancel the request, and wait for its end."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
 
 
 class InFlightCalls:
-    """The open requests of one server, by the calls that they are for."""
+    """The open requests to one server, by their calls."""
 
     def __init__(self) -> None:
         self._calls: dict[str, InFlightCall] = {}
         self._count = 0
-        self._unowned = 0  # questions of which it is not known yet whose they are
+        self._unowned = 0  # questions whose call is not known yet
         self._changed = asyncio.Event()
 
     def resume(self, ctx: ToolContext | None) -> InFlightCall | None:
-        """The open request of a call that waited, with the present context; None if there is none."""
+        """Return the open request of a call, with the new context; None if there is none."""
         call = self._calls.get(_key(ctx))
         if call is not None and ctx is not None:
             call.ctx = ctx
@@ -130,9 +128,9 @@ class InFlightCalls:
         self._calls = {key: each for key, each in self._calls.items() if each is not call}
 
     async def trim(self) -> None:
-        """Give up the oldest of too many that wait."""
+        """Cancel the oldest waiting requests if there are too many."""
         waiting = [call for call in self._calls.values() if call.questions]
-        for call in waiting[: max(0, len(waiting) - _MOST_WAITING)]:
+        for call in waiting[: max(0, len(waiting) - _MAX_WAITING)]:
             self.remove(call)
             await call.cancel()
 
@@ -142,15 +140,15 @@ class InFlightCalls:
             await call.cancel()
 
     async def owner(self) -> InFlightCall | str:
-        """The call that a question which has just arrived belongs to, or why that cannot be known.
+        """Return the call that a new question belongs to, or the reason why it is not known.
 
-        Over HTTP, and with protocol 2026-07-28, a question arrives as part of the response. With older ones,
-        over standard output, it may be of any open request: that is known once all others have ended or have
-        questions of their own. Two runs are never mixed up.
+        Over HTTP, and with protocol 2026-07-28, a question is part of the response to a request. With older
+        protocols over standard output it can belong to any open request: it is known once all others have
+        ended or have questions of their own. A question is never assigned if several runs have open requests.
         """
         current = _current.get()
         if current is _NO_CALL:
-            return f"{CANNOT}: the question is not about a call of a tool"
+            return f"{CANNOT_ASK}: the question does not belong to a tool call"
         if isinstance(current, InFlightCall) and current in self._calls.values():
             return current
         self._unowned += 1
@@ -159,9 +157,9 @@ class InFlightCalls:
                 alive = [call for call in self._calls.values() if not call.is_done]
                 candidates = [call for call in alive if not call.questions] or alive
                 if not candidates:
-                    return f"{CANNOT}: no call is in flight"
+                    return f"{CANNOT_ASK}: no call is in flight"
                 if len({call.ctx.run_id if call.ctx is not None else "" for call in candidates}) > 1:
-                    return f"{CANNOT}: several runs have calls in flight, and whose this is cannot be known"
+                    return f"{CANNOT_ASK}: several runs have calls in flight, and it could be for each"
                 if len(candidates) <= self._unowned:
                     return candidates[0]
                 self._changed.clear()
@@ -171,7 +169,7 @@ class InFlightCalls:
 
 
 def outside_calls() -> None:
-    """Mark what runs in the present context as no call of a tool: a question in it has no run."""
+    """Mark the current context as outside of tool calls: questions in it do not belong to a run."""
     _current.set(_NO_CALL)
 
 

@@ -1,4 +1,4 @@
-"""Remote tools: which tools of a server are offered, under which names, and with how much care. Pure."""
+"""Remote tools: which tools of a server are offered, their names, and their options."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from .callbacks import OnElicit, Sampling
 from .sdk import KNOWN_PROTOCOL_VERSIONS, types
 from .text import bounded, clean_schema, has_controls, label
 
-_ILLEGAL = re.compile(r"[^A-Za-z0-9_.-]")
-_LONGEST = 64  # characters of a name
+_INVALID = re.compile(r"[^A-Za-z0-9_.-]")
+_MAX_NAME = 64  # characters
 _MAX_SCHEMA = 200_000  # bytes, as JSON
 
 
 class McpOptions(TypedDict, total=False):
-    """How a server's tools are offered; names are those that the server uses.
+    """Options of a server. Names of tools are those that the server uses.
 
-    - `name`: what errors call the server.
+    - `name`: the name of the server in errors.
     - `only`: the tools to offer: names, or a function of a name.
-    - `prefix` goes before every name, so that two servers can be used together.
-    - `approval`: ask a person first, for all (True), none (False), or the named ones and those that the
-      server does not call harmless (by default just the latter).
-    - `timeout` (30.0), `max_output` and `effect` ("once") are those of a tool. `timeout` also bounds reading
+    - `prefix` is added to every name, so that two servers can be used together.
+    - `approval`: require human approval for all tools (True), for none (False), or for the named ones and
+      those that the server does not declare as non-destructive (by default only the latter).
+    - `timeout` (30.0), `max_output` and `effect` ("once") are those of a tool. `timeout` also limits reading
       a resource, a prompt or a completion.
-    - `connect_timeout` (30.0) bounds starting or reaching the server, and its lists.
+    - `connect_timeout` (30.0) limits starting or reaching the server, and reading its lists.
     - `protocol`: the newest version of the protocol to use ("2025-11-25", ...); by default the newest of all.
     - `on_elicit` answers questions of the server: see `OnElicit`. Without it a question interrupts the run,
       and `Provide({...})` answers it.
-    - `sampling` lets the server ask a model: True for the run's own, a model, or a `Sampling` with limits.
-    - `max_tools` (1,000) and `max_description` (20,000 bytes) bound what the server's list may hold.
+    - `sampling` lets the server call a model: True for that of the run, a model, or a `Sampling` with limits.
+    - `max_tools` (1,000) and `max_description` (20,000 bytes) limit what is read from the server's list.
     """
 
     name: str
@@ -61,9 +61,8 @@ class McpOptions(TypedDict, total=False):
 
 
 class McpTool(JsonTool):
-    """A tool of a server. A call that asks a question stays open, in its connection, until the answer."""
+    """A tool of a server. If the server asks a question, the request stays open until the answer."""
 
-    can_wait = True
     has_open_call: Callable[[str], bool] | None = None
 
     @override
@@ -97,7 +96,7 @@ class ToolSelection(Value):
 
     @property
     def allowed_sampling(self) -> Sampling | None:
-        """The limits within which the server may ask a model; None where it may not."""
+        """The limits for calls of a model by the server; None if they are not allowed."""
         if isinstance(self.sampling, Sampling):
             return self.sampling
         if isinstance(self.sampling, bool):
@@ -110,10 +109,10 @@ class ToolSelection(Value):
         server: str,
         call: Callable[[str, Any, ToolContext], Coroutine[Any, Any, Any]],
     ) -> tuple[tuple[Tool, ...], dict[str, str]]:
-        """The tools, and why others are left out; an option that names none of them is a `ConfigError`."""
+        """Return the tools, and why others are left out. Unknown names in options raise `ConfigError`."""
         names = [*dict.fromkeys(tool.name for tool in listed)]
         for option, given in (("only", self.only), ("approval", self.approval)):
-            for name in _named(given):
+            for name in _names_in(given):
                 if name not in names:
                     raise ConfigError(
                         f"MCP server {server!r} has no tool {name!r}, which {option}= names; "
@@ -134,21 +133,21 @@ class ToolSelection(Value):
         if len(wanted) > self.max_tools:
             left_out[f"{len(wanted) - self.max_tools:,} more"] = (
                 f"the server lists {len(wanted):,} tools, and max_tools is {self.max_tools:,}; "
-                f"choose with only=, or raise it"
+                f"choose with only=, or increase it"
             )
         return tuple(tools.values()), left_out
 
     def _is_wanted(self, name: str) -> bool:
         if callable(self.only):
             return self.only(name)
-        return self.only is None or name in _named(self.only)
+        return self.only is None or name in _names_in(self.only)
 
     def _tool(self, listed: types.Tool, name: str, invoke: Callable[..., Any]) -> Tool:
         if listed.execution is not None and listed.execution.task_support == "required":
-            raise ToolDefinitionError(f"tool {name!r} can be run as a task only, and tasks are not supported")
+            raise ToolDefinitionError(f"tool {name!r} can only be run as a task, which is not supported")
         approval = self.approval
-        if not isinstance(approval, bool):  # a hint may add to those that are named, never take away
-            approval = _is_destructive(listed.annotations) or listed.name in _named(approval)
+        if not isinstance(approval, bool):  # hints can only add approvals
+            approval = _is_destructive(listed.annotations) or listed.name in _names_in(approval)
         returns = listed.output_schema
         return McpTool(
             name,
@@ -163,7 +162,7 @@ class ToolSelection(Value):
         )
 
     def _schema(self, name: str, schema: Any) -> Any:
-        """A schema as it may go to a model: bounded, and without control characters."""
+        """Return a schema for the model, without control characters. Raises an error if it is too large."""
         try:
             size = len(dump_json(schema).encode())
         except CodecError as error:
@@ -181,33 +180,33 @@ class ToolSelection(Value):
 
 
 def _is_destructive(hints: types.ToolAnnotations | None) -> bool:
-    """Whether a tool may destroy something, as the protocol reads hints: yes, unless its server says no."""
+    """Whether a tool is destructive: according to the protocol it is, unless a hint denies it."""
     if hints is None:
         return True
     return hints.destructive_hint if hints.destructive_hint is not None else not hints.read_only_hint
 
 
-def _named(given: bool | Collection[str] | Callable[[str], bool] | None) -> Iterable[str]:
+def _names_in(given: bool | Collection[str] | Callable[[str], bool] | None) -> Iterable[str]:
     if isinstance(given, str):
         return (given,)
     return () if given is None or isinstance(given, bool) or callable(given) else given
 
 
 def local_names(names: list[str], *, prefix: str = "") -> dict[str, str]:
-    """The server's names, each with the one it has here: legal, unlike the others, the same every time.
+    """Return valid and unique local names for the server's names, always the same for the same names.
 
-    A legal name stays. A character that is not allowed in a name becomes `_`; a name that is then too long,
-    or used already, ends in a few digits made of the original.
+    Valid names are kept. Characters that are not allowed are replaced by `_`. A name that is then too long or
+    not unique ends in a hash of the original.
     """
     found: dict[str, str] = {}
     used: set[str] = set()
-    plain = {name: _ILLEGAL.sub("_", prefix + name[:1_000]) for name in names}
-    for name in sorted(names, key=lambda name: plain[name] != prefix + name):  # legal ones first
+    plain = {name: _INVALID.sub("_", prefix + name[:1_000]) for name in names}
+    for name in sorted(names, key=lambda name: plain[name] != prefix + name):  # valid names first
         local = full = plain[name] if re.match(r"[A-Za-z_]", plain[name]) else f"_{plain[name]}"
         digest = name
-        while len(local) > _LONGEST or local in used:
+        while len(local) > _MAX_NAME or local in used:
             digest = sha256(digest.encode("utf-8", "replace")).hexdigest()[:8]
-            local = f"{full[: _LONGEST - 9]}_{digest}"
+            local = f"{full[: _MAX_NAME - 9]}_{digest}"
         used.add(local)
         found[name] = local
     return {name: found[name] for name in names}

@@ -1,4 +1,4 @@
-"""Resources and prompts that a server offers beside its tools, and completions of their arguments."""
+"""Resources: resources and prompts of a served server, and completions of their arguments."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .encode import to_block, to_contents
 from .sdk import MCPError, types
 
 Completions = Mapping[str, Sequence[str] | Callable[..., Any]]
-_MOST_VALUES = 100  # that the protocol lets a completion have
-_PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_MAX_VALUES = 100  # of a completion, by the protocol
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class ServedResource(Value):
     """A resource: `read()` returns text or bytes, or an awaitable of them.
 
-    Where the address has places, `notes://{day}`, `read` takes them by name. `complete` suggests values for
-    them: a list a place, or a function of what has been typed (and, if it takes two, of the other places).
+    If the URI has placeholders, `notes://{day}`, `read` takes their values by name. `complete` has
+    suggestions for each placeholder: a list, or a function of the typed text (and optionally other values).
     """
 
     uri: str
@@ -36,17 +36,17 @@ class ServedResource(Value):
 
     @property
     def is_template(self) -> bool:
-        return bool(_PLACE.search(self.uri))
+        return bool(_PLACEHOLDER.search(self.uri))
 
     @property
-    def described(self) -> dict[str, Any]:
-        """What a list says of it beside its address."""
+    def list_fields(self) -> dict[str, Any]:
+        """The fields of a list item, except the URI."""
         about = {"name": self.name or self.uri, "mime_type": self.media_type}
         return {**about, "description": self.description or None}
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """The values of the places, where the address is one of these."""
-        parts = _PLACE.split(self.uri)
+        """Return the values of the placeholders if a URI matches; else None."""
+        parts = _PLACEHOLDER.split(self.uri)
         pattern = "".join(
             f"(?P<{part}>[^/]+)" if number % 2 else re.escape(part) for number, part in enumerate(parts)
         )
@@ -57,8 +57,8 @@ class ServedResource(Value):
 class ServedPrompt(Value):
     """A prompt: `render(**arguments)` returns a text, or a list of texts and parts, each one message.
 
-    `complete` suggests values for arguments: a list an argument, or a function of what has been typed (and,
-    if it takes two, of the other arguments).
+    `complete` has suggestions for each argument: a list, or a function of the typed text (and optionally the
+    other arguments).
     """
 
     name: str
@@ -83,12 +83,12 @@ class Contents:
         self._prompts = {prompt.name: prompt for prompt in prompts}
         for resource in self._resources:
             if "://" not in resource.uri:
-                raise ConfigError(f"the resource {resource.uri!r} has no scheme; write it like notes://today")
+                raise ConfigError(f"the resource {resource.uri!r} has no scheme; use one like notes://today")
 
     def handlers(self, serve: Callable[..., Any]) -> dict[str, Any]:
-        """The handlers of these for the SDK's server; what is not offered is not announced.
+        """Return the handlers for the SDK's server. Capabilities without a handler are not announced.
 
-        `serve(function)` makes a handler of a function that may ask the client something.
+        `serve(function)` returns a handler for a function that can send requests to the client.
         """
         found: dict[str, Any] = {}
         if self._resources:
@@ -112,7 +112,7 @@ class Contents:
             values = [each for each in suggested if each.casefold().startswith(typed.casefold())]
         found = [str(each) for each in values]
         completion = types.Completion(
-            values=found[:_MOST_VALUES], total=len(found), has_more=len(found) > _MOST_VALUES
+            values=found[:_MAX_VALUES], total=len(found), has_more=len(found) > _MAX_VALUES
         )
         return types.CompleteResult(completion=completion)
 
@@ -130,14 +130,14 @@ class Contents:
     async def _list(self, *_: object) -> types.ListResourcesResult:
         listed = [each for each in self._resources if not each.is_template]
         return types.ListResourcesResult(
-            resources=[types.Resource(uri=each.uri, **each.described) for each in listed]
+            resources=[types.Resource(uri=each.uri, **each.list_fields) for each in listed]
         )
 
     async def _list_templates(self, *_: object) -> types.ListResourceTemplatesResult:
         listed = [each for each in self._resources if each.is_template]
         return types.ListResourceTemplatesResult(
             resource_templates=[
-                types.ResourceTemplate(uri_template=each.uri, **each.described) for each in listed
+                types.ResourceTemplate(uri_template=each.uri, **each.list_fields) for each in listed
             ]
         )
 
@@ -146,7 +146,7 @@ class Contents:
         for resource in self._resources:
             places = resource.match(uri)
             if places is not None:
-                value = await _called(resource.read, places)
+                value = await _call(resource.read, places)
                 return types.ReadResourceResult(contents=[_contents(uri, resource.media_type, value)])
         raise MCPError(types.INVALID_PARAMS, f"there is no resource {uri!r}")
 
@@ -165,9 +165,9 @@ class Contents:
         known = [argument.name for argument in prompt.arguments]
         missing = [each.name for each in prompt.arguments if each.required and each.name not in given]
         if missing or not given.keys() <= set(known):
-            said = f"the prompt {params.name!r} takes {', '.join(known) or 'nothing'}"
-            raise MCPError(types.INVALID_PARAMS, said)
-        value = await _called(prompt.render, given)
+            message = f"the prompt {params.name!r} takes {', '.join(known) or 'no arguments'}"
+            raise MCPError(types.INVALID_PARAMS, message)
+        value = await _call(prompt.render, given)
         return types.GetPromptResult(
             description=prompt.description or None,
             messages=[
@@ -177,7 +177,7 @@ class Contents:
         )
 
 
-async def _called(function: Callable[..., Any], args: dict[str, str]) -> Any:
+async def _call(function: Callable[..., Any], args: dict[str, str]) -> Any:
     value = function(**args)
     return await value if inspect.isawaitable(value) else value
 
@@ -185,5 +185,5 @@ async def _called(function: Callable[..., Any], args: dict[str, str]) -> Any:
 def _contents(uri: str, media_type: str, value: Any) -> Any:
     if isinstance(value, str | bytes):
         return to_contents(uri, value, media_type)
-    said = f"the resource {uri!r} gave {preview(value)}; it has to give text or bytes"
-    raise MCPError(types.INTERNAL_ERROR, said)
+    message = f"the resource {uri!r} returned {preview(value)}; it has to return text or bytes"
+    raise MCPError(types.INTERNAL_ERROR, message)

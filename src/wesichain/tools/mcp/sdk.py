@@ -1,4 +1,4 @@
-"""The official SDK, and what comes with it: the one place that imports them."""
+"""The official SDK and its dependencies, imported in one place."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ try:
 except ImportError as error:
     raise MissingDependencyError("MCP", package="mcp", extra="mcp") from error
 
-for _name in ("mcp", "client"):  # what it logs comes back to us as errors; it need not be printed, too
+for _name in ("mcp", "client"):  # its errors are raised too, and need not be printed
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Served calls: one request of a client, and what a served tool may say to that client while it runs."""
+"""Served calls: requests of clients, and the requests and notifications that tools send to them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .encode import to_block
 from .sdk import MODERN_PROTOCOL_VERSIONS, MCPError, ServerMessageMetadata, ServerRequestContext, types
 
 R = TypeVar("R", bound=BaseModel)
-LOGGER = "wesichain.mcp"  # what is logged there, or below, while a tool is called goes to the client
+LOGGER = "wesichain.mcp"  # its records, and those of child loggers, are sent to the client during a call
 RESULT = {"type": "object", "properties": {"result": {"type": "string"}}, "required": ["result"]}
 _LEVELS: tuple[types.LoggingLevel, ...] = get_args(types.LoggingLevel)  # from debug to emergency
 _current: ContextVar[ServedCall | None] = ContextVar("wesichain.mcp.served_call", default=None)
@@ -47,7 +47,7 @@ class MissingCapabilityError(ToolError):
         self.capability = capability
 
     def to_wire(self) -> MCPError:
-        """The protocol's own error for it (2026-07-28)."""
+        """Convert it to the error of the protocol (2026-07-28)."""
         data: dict[str, Any] = {"requiredCapabilities": {self.capability: {}}}
         return MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, str(self), data)
 
@@ -55,8 +55,8 @@ class MissingCapabilityError(ToolError):
 class ServedCall(Mutable):
     """One request and its client. Messages to the client are sent in order, and before the result.
 
-    It is the `link` of a tool's context: `ctx.progress(...)` is sent from here. With protocol 2026-07-28 a
-    question ends the request: the client repeats it with the answer and with `state`, and the work continues.
+    It is the `link` of a tool's context, and sends `ctx.progress(...)`. With protocol 2026-07-28 a question
+    ends the request: the client repeats it with the answer and with `state`, and the work continues.
     """
 
     messages: ClassVar[tuple[()]] = ()
@@ -80,19 +80,19 @@ class ServedCall(Mutable):
         return self._ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Start the work, which may go on while its client comes and goes."""
+        """Start the work in a task, which can outlive a request of the client."""
         _current.set(self)
         self._task = self._loop.create_task(work)
         self._task.add_done_callback(lambda _: self._event.set())
         _current.set(None)
 
     async def result(self) -> Any:
-        """The result of the work; or its questions, for a client that takes questions as results alone."""
+        """Return the result of the work, or its questions for a client that receives questions as results."""
         assert self._task is not None
         try:
             while not self._task.done():
                 if self._questions:
-                    await asyncio.sleep(0)  # questions that are asked together are sent together
+                    await asyncio.sleep(0)  # collect questions that are asked at the same time
                     self.state = uuid4().hex
                     asked = {key: request for key, (request, _) in self._questions.items()}
                     return types.InputRequiredResult(input_requests={**asked}, request_state=self.state)
@@ -104,7 +104,7 @@ class ServedCall(Mutable):
         return self._task.result()
 
     def resume(self, ctx: ServerRequestContext[Any], answers: Mapping[str, Any]) -> None:
-        """The client has come back, with answers; questions without one are put again."""
+        """Continue with a repeated request and its answers; questions without an answer are sent again."""
         self._ctx = ctx
         for key, answer in answers.items():
             _, future = self._questions.pop(key, (None, None))
@@ -135,14 +135,14 @@ class ServedCall(Mutable):
 
     async def close(self) -> None:
         """Wait until all messages have been sent."""
-        await asyncio.sleep(0)  # what a thread has just sent is on its way
+        await asyncio.sleep(0)  # messages that a thread has just sent
         while (last := self._last) is not None:
             await asyncio.wait({last})
             if self._last is last:
                 return
 
     async def end_stream(self) -> None:
-        """Close the stream of this call; the client comes back for the rest."""
+        """Close the stream of this call; the client reconnects for the result."""
         if self._ctx.close_sse_stream is not None:
             await self._ctx.close_sse_stream()
 
@@ -150,19 +150,19 @@ class ServedCall(Mutable):
 
     @property
     def can_ask(self) -> bool:
-        return self._has(types.ClientCapabilities(elicitation=types.ElicitationCapability()))
+        return self._has_capability(types.ClientCapabilities(elicitation=types.ElicitationCapability()))
 
-    def _has(self, capability: types.ClientCapabilities) -> bool:
+    def _has_capability(self, capability: types.ClientCapabilities) -> bool:
         return self._ctx.session.check_client_capability(capability)
 
     async def ask(self, question: Question, number: int = 0) -> Decision:
-        """The answer to a question of a call below this one: the client's user gives it."""
+        """Return the answer of the client's user to a question of an inner call."""
         del number
         answer = await self.elicit(question.message, question.schema)
         return Refuse("the user declined") if answer is None else Provide(answer)
 
     async def decide(self, pending: Sequence[PendingCall]) -> dict[str, Decision]:
-        """The decisions of the client's user on the calls that an agent waits with, at any depth."""
+        """Return the decisions of the client's user on the pending calls of an agent, at any depth."""
         return {item.token: await self._decision(item) for item in pending}
 
     async def _decision(self, item: PendingCall) -> Decision:
@@ -172,36 +172,36 @@ class ServedCall(Mutable):
             return Approve()
         call = f"{item.call.name}({dump_json(item.call.args)})"
         if not self.can_ask:
-            need = "a result from outside" if item.external else "a person's approval"
+            need = "an external result" if item.external else "human approval"
             raise ToolError(
                 f"{call} needs {need}, and this client cannot ask its user", ToolErrorKind.PERMISSION
             )
         who = f" (for {' > '.join(item.scope)})" if item.scope else ""
         if item.external:
-            given = await self.elicit(f"What is the result of {call}{who}?", RESULT)
-            return Refuse("the user declined") if given is None else Provide(given["result"])
-        given = await self.elicit(f"Allow {call}{who}?", CONSENT)
-        return Approve() if given and given["approve"] else Refuse("the user declined")
+            answer = await self.elicit(f"What is the result of {call}{who}?", RESULT)
+            return Refuse("the user declined") if answer is None else Provide(answer["result"])
+        answer = await self.elicit(f"Allow {call}{who}?", CONSENT)
+        return Approve() if answer and answer["approve"] else Refuse("the user declined")
 
     async def elicit(self, message: str, schema: Mapping[str, Any], key: str = "") -> dict[str, Any] | None:
-        """The answer of the person behind the client; None where they decline."""
+        """Return the answer of the client's user; None if they decline."""
         if not self.can_ask:
-            raise MissingCapabilityError("elicitation", "the client cannot ask its user anything")
+            raise MissingCapabilityError("elicitation", "the client cannot ask its user")
         params = types.ElicitRequestFormParams(message=message, requested_schema=dict(schema))
-        result = await self._answer(types.ElicitRequest(params=params), types.ElicitResult, key)
+        result = await self._ask_client(types.ElicitRequest(params=params), types.ElicitResult, key)
         if result.action != "accept":
             return None
         answer = dict(result.content or {})
         issues = validate(dict(schema), answer)
         if issues:
-            raise ToolError(f"the user's answer is not what was asked for: {issues[0]}")
+            raise ToolError(f"the user's answer does not match the schema: {issues[0]}")
         return answer
 
     async def sample(
         self, messages: Sequence[Message], *, max_tokens: int, system: str = "", key: str = ""
     ) -> str:
-        """The reply of the client's model."""
-        if not self._has(types.ClientCapabilities(sampling=types.SamplingCapability())):
+        """Return the reply of the client's model."""
+        if not self._has_capability(types.ClientCapabilities(sampling=types.SamplingCapability())):
             raise MissingCapabilityError("sampling", "the client has no model for servers")
         blocks: list[Any] = [
             types.SamplingMessage(role="assistant" if each.role is Role.ASSISTANT else "user", content=block)
@@ -212,36 +212,39 @@ class ServedCall(Mutable):
         params = types.CreateMessageRequestParams(
             messages=blocks, max_tokens=max_tokens, system_prompt=system or None
         )
-        result = await self._answer(types.CreateMessageRequest(params=params), types.CreateMessageResult, key)
+        request = types.CreateMessageRequest(params=params)
+        result = await self._ask_client(request, types.CreateMessageResult, key)
         reply = read_content(result.content)
         return reply if isinstance(reply, str) else f"[{reply.label}]"
 
     async def roots(self, key: str = "") -> tuple[str, ...]:
-        """The addresses of the folders that the client works in."""
-        if not self._has(types.ClientCapabilities(roots=types.RootsCapability())):
+        """Return the URIs of the folders that the client works in."""
+        if not self._has_capability(types.ClientCapabilities(roots=types.RootsCapability())):
             raise MissingCapabilityError("roots", "the client does not offer the folders that it works in")
-        result = await self._answer(types.ListRootsRequest(), types.ListRootsResult, key)
+        result = await self._ask_client(types.ListRootsRequest(), types.ListRootsResult, key)
         return tuple(str(root.uri) for root in result.roots)
 
-    async def _answer(self, request: Any, result_type: type[R], key: str) -> R:
-        """The client's answer: by a request to it or, since 2026-07-28, by its own repeated request."""
+    async def _ask_client(self, request: Any, result_type: type[R], key: str) -> R:
+        """Return the client's answer: by a request to it or, since 2026-07-28, by its repeated request."""
         try:
             if not self.is_modern:
                 related = ServerMessageMetadata(related_request_id=self._ctx.request_id)
                 return await self._ctx.session.send_request(request, result_type, metadata=related)
             self._asked += 1
             key = key or f"input-{self._asked}"
+            while key in self._questions:  # two open questions need two keys
+                key = f"{key}-{self._asked}"
             answer: asyncio.Future[Any] = self._loop.create_future()
             self._questions[key] = (request, answer)
             self._event.set()
-            given = await answer
-            return given if isinstance(given, result_type) else result_type.model_validate(given)
+            response = await answer
+            return response if isinstance(response, result_type) else result_type.model_validate(response)
         except MCPError as error:
             raise ToolError(
-                f"the client could not be asked: {error.message}", ToolErrorKind.UNAVAILABLE
+                f"the request to the client failed: {error.message}", ToolErrorKind.UNAVAILABLE
             ) from error
         except ValidationError:
-            raise ToolError("the client's answer is not what was asked for") from None
+            raise ToolError("the client's answer is not valid") from None
 
 
 async def _after(before: asyncio.Task[None] | None, sending: Coroutine[Any, Any, None]) -> None:
@@ -256,14 +259,14 @@ async def _after(before: asyncio.Task[None] | None, sending: Coroutine[Any, Any,
 def _call() -> ServedCall:
     call = _current.get()
     if call is None:
-        raise ToolError("this asks an MCP client, and was called by none", ToolErrorKind.UNAVAILABLE)
+        raise ToolError("this needs a call by an MCP client", ToolErrorKind.UNAVAILABLE)
     return call
 
 
 async def elicit(message: str, schema: Mapping[str, Any], *, key: str = "") -> dict[str, Any] | None:
-    """In a served tool, prompt or resource: ask the user of the client; returns None if they decline.
+    """Ask the user of the client, in a served tool, prompt or resource; returns None if they decline.
 
-    The answer has the fields of `schema`. `key` names the question to clients of protocol 2026-07-28.
+    The answer has the fields of `schema`. `key` identifies the question to clients of protocol 2026-07-28.
     """
     return await _call().elicit(message, schema, key)
 
@@ -271,23 +274,23 @@ async def elicit(message: str, schema: Mapping[str, Any], *, key: str = "") -> d
 async def sample(
     prompt: str | Sequence[Message], *, max_tokens: int = 1_000, system: str = "", key: str = ""
 ) -> str:
-    """In a served tool, prompt or resource: call the client's model; returns the text of its reply."""
+    """Call the client's model, in a served tool, prompt or resource; returns the text of its reply."""
     messages = [Message(Role.USER, prompt)] if isinstance(prompt, str) else prompt
     return await _call().sample(messages, max_tokens=max_tokens, system=system, key=key)
 
 
 async def roots(*, key: str = "") -> tuple[str, ...]:
-    """In a served tool, prompt or resource: the addresses of the folders that the client works in."""
+    """Return the URIs of the client's folders, in a served tool, prompt or resource."""
     return await _call().roots(key)
 
 
 async def release_stream() -> None:
-    """In a served tool that takes long: close the call's connection; the client fetches the result later."""
+    """Close the connection of a long call, in a served tool; the client fetches the result later."""
     await _call().end_stream()
 
 
 class ToClients(logging.Handler):
-    """Sends what is logged during a call to the client that makes it."""
+    """Sends log records to the client whose call is running."""
 
     @override
     def emit(self, record: logging.LogRecord) -> None:

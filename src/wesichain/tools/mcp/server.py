@@ -1,4 +1,4 @@
-"""The MCP server: our tools for any client, with our checks, limits and isolation."""
+"""Server: serves tools, resources and prompts to MCP clients."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ from .sdk import (
 from .served_call import LOGGER, MissingCapabilityError, ServedCall, ToClients
 
 Tools = ToolRegistry | Iterable[Any]  # tools, functions, agents
-_MOST_WAITING = 256  # calls that wait for a client to come back; the oldest are given up first
-_RETRY_MS = 500  # after which a client that lost its stream comes back
+_MAX_WAITING = 256  # calls that wait for a repeated request; the oldest are cancelled first
+_RETRY_MS = 500  # until a client reconnects to a lost stream
 
 
 async def serve_stdio(
@@ -58,12 +58,12 @@ async def serve_stdio(
     prompts: Iterable[ServedPrompt] = (),
     changes: ServedChanges | None = None,
 ) -> None:
-    """Serve tools over this process's standard input and output until the client leaves.
+    """Serve tools over the standard input and output of this process until the client disconnects.
 
-    What tools print goes to standard error. For a call that needs approval the client's user is asked, if the
-    client can do that; otherwise the call is refused. `approved=True` says that the client asks by itself. An
-    agent among the tools is served as one tool; what it, or an agent below it, needs a person for is asked in
-    the same way. With `changes` clients can subscribe to resources and lists.
+    Output of tools goes to standard error. If a call needs approval, the client's user is asked; if the
+    client does not support this, the call is refused. `approved=True` means that the client asks for approval
+    itself. An agent in `tools` is served as one tool, and its pending calls are decided in the same way. With
+    `changes` clients can subscribe to resources and lists.
     """
     offered = _Served(tools, name, Contents(resources, prompts), approved=approved, changes=changes)
     server = offered.server()
@@ -89,14 +89,14 @@ async def serve_http(
 ) -> None:
     """Serve tools at http://127.0.0.1:PORT/mcp until stopped.
 
-    Port 0 takes a free one; `announce` gets the address. No web page can call the tools: Host and Origin
-    are checked. Every program on this machine can, unless there is a `token`, which requests then carry as
-    `Authorization: Bearer TOKEN`. With `changes` clients can subscribe to resources and lists.
+    Port 0 selects a free port; `announce` is called with the URL. Web pages cannot call the tools, because
+    Host and Origin are checked. All programs on this machine can, unless there is a `token`, which requests
+    send as `Authorization: Bearer TOKEN`. With `changes` clients can subscribe to resources and lists.
     """
     if token is not None and (
         len(token) < 8 or not token.isascii() or not token.isprintable() or " " in token
     ):
-        raise ConfigError("the token has to be 8 ASCII characters or more, without blanks")
+        raise ConfigError("the token has to be 8 ASCII characters or more, without spaces")
     with listening_socket("127.0.0.1", port) as listener:
         here = [f"{host}:{listener.getsockname()[1]}" for host in ("127.0.0.1", "localhost")]
         security = TransportSecuritySettings(
@@ -108,7 +108,7 @@ async def serve_http(
             transport_security=security, event_store=RecentEvents(), retry_interval=_RETRY_MS
         )
         config = uvicorn.Config(
-            app if token is None else _guarded(app, token),
+            app if token is None else _with_token_check(app, token),
             log_level="warning",
             access_log=False,
             ws="none",
@@ -119,7 +119,7 @@ async def serve_http(
         try:
             await listening.serve(sockets=[listener])
         except asyncio.CancelledError:
-            if listening.started:  # else the loop watches a closed socket, whose number is used again
+            if listening.started:  # or the loop would watch closed sockets, whose numbers are reused
                 for each in listening.servers:
                     each.close()
                 await listening.lifespan.shutdown()
@@ -128,8 +128,8 @@ async def serve_http(
             await offered.close()
 
 
-def _guarded(app: Any, token: str) -> Any:
-    """The app for those who know the token; all others get 401."""
+def _with_token_check(app: Any, token: str) -> Any:
+    """Return the app with a check of the token; other requests receive 401."""
     wanted = f"Bearer {token}".encode()
 
     async def guard(scope: Any, receive: Any, send: Any) -> None:
@@ -147,7 +147,7 @@ def _guarded(app: Any, token: str) -> Any:
 
 
 class _Served:
-    """The tools, resources and prompts of one server, and how it answers requests."""
+    """The tools, resources and prompts of one server, and its request handlers."""
 
     def __init__(
         self, tools: Tools, name: str, contents: Contents, *, approved: bool, changes: ServedChanges | None
@@ -159,15 +159,13 @@ class _Served:
         )
         if registry.sources:
             kind = type(registry.sources[0]).__name__
-            raise ConfigError(
-                f"{kind} gives tools to the runs of an agent; a server has none: list the tools"
-            )
+            raise ConfigError(f"{kind} needs the runs of an agent; pass the tools to the server themselves")
         self._registry = registry
         self._name = name
         self._contents = contents
         self._approved = approved
         self._subscribers = None if changes is None else Subscribers(changes)
-        self._waiting: dict[str, tuple[str, ServedCall]] = {}  # by their state, with what they are about
+        self._waiting: dict[str, tuple[str, ServedCall]] = {}  # by their state, with their methods and names
         self._levels: WeakKeyDictionary[Any, types.LoggingLevel] = WeakKeyDictionary()
 
     def server(self) -> Server[Any]:
@@ -177,8 +175,8 @@ class _Served:
         if logger.level == logging.NOTSET:
             logger.setLevel(logging.DEBUG)  # each client sets its own level
         subscribers = self._subscribers
-        with warnings.catch_warnings(action="ignore"):  # of log levels: newer clients set them in another way
-            server: Server[Any] = Server(  # pyright: ignore[reportDeprecated]  # clients of today still set levels
+        with warnings.catch_warnings(action="ignore"):  # the SDK deprecates log levels
+            server: Server[Any] = Server(  # pyright: ignore[reportDeprecated]  # clients still use log levels
                 self._name,
                 version=__version__,
                 get_tool_input_schema=self._input_schema,
@@ -192,7 +190,7 @@ class _Served:
             server.middleware.append(subscribers.remember)
             options = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
             announced = partial(server.create_initialization_options, options)
-            setattr(server, "create_initialization_options", announced)  # noqa: B010  # HTTP has no other way
+            setattr(server, "create_initialization_options", announced)  # noqa: B010  # no other way over HTTP
         return server
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
@@ -213,16 +211,16 @@ class _Served:
         return types.EmptyResult()
 
     def _level(self, ctx: ServerRequestContext[Any]) -> types.LoggingLevel | None:
-        """The level from which on the client wants logs; newer clients name it with each request."""
+        """Return the client's log level, which newer clients send with each request."""
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return self._levels.get(connection_of(ctx), "info")
         wanted: Any = dict(ctx.meta or {}).get("io.modelcontextprotocol/logLevel")
         return wanted if wanted in get_args(types.LoggingLevel) else None
 
-    # --- requests that may ask the client something ---------------------------------------------------
+    # --- requests with questions to the client ---------------------------------------------------
 
     def _handler(self, function: Callable[[Any], Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
-        """A handler of requests that `function` answers; while it runs, it may ask the client something."""
+        """Return a request handler for `function`, which can send requests to the client while it runs."""
 
         async def handle(ctx: ServerRequestContext[Any], params: Any) -> Any:
             async def work() -> Any:
@@ -254,7 +252,7 @@ class _Served:
         params: Any,
         work: Callable[[ServedCall], Coroutine[Any, Any, Any]],
     ) -> Any:
-        """The result of a request, or its questions: it then waits for the client to repeat it."""
+        """Return the result of a request, or its questions; it then waits for the repeated request."""
         about = f"{ctx.method} {getattr(params, 'name', '') or getattr(params, 'uri', '')}"
         if params.request_state is None:
             served = ServedCall(ctx, self._level(ctx), self._approved)
@@ -268,7 +266,7 @@ class _Served:
         result = await served.result()
         if isinstance(result, types.InputRequiredResult):
             self._waiting[served.state] = (about, served)
-            if len(self._waiting) > _MOST_WAITING:
+            if len(self._waiting) > _MAX_WAITING:
                 await self._waiting.pop(next(iter(self._waiting)))[1].cancel()
         return result
 
@@ -289,7 +287,7 @@ class _Served:
         return to_result(result, prepared.tool, any_data=served.is_modern)
 
     async def close(self) -> None:
-        """End subscriptions, and give up calls that wait for their client to come back."""
+        """End subscriptions, and cancel calls that wait for a repeated request."""
         if self._subscribers is not None:
             self._subscribers.close()
         for _, served in self._waiting.values():
@@ -297,27 +295,27 @@ class _Served:
 
 
 async def _refusal(served: ServedCall, prepared: PreparedCall) -> str | None:
-    """Why a call that needs approval is not made; None where the person behind the client allows it."""
+    """Return why a call is not approved; None if the client's user approves it."""
     call = prepared.call
     if not served.can_ask:
         return f"{call.name!r} needs human approval, and this server has no way to ask for it"
     try:
         answer = await served.elicit(f"Allow {call.name}({dump_json(call.args)})?", CONSENT)
     except ToolError as error:
-        return f"{call.name!r} needs a person's approval: {error}"
+        return f"{call.name!r} needs human approval: {error}"
     return None if answer and answer["approve"] else f"{call.name!r} was not approved by the user"
 
 
 def _as_tool(item: Any) -> ToolLike:
-    made: ToolLike = item if isinstance(item, type) or not hasattr(item, "as_tool") else item.as_tool()
-    return made
+    tool: ToolLike = item if isinstance(item, type) or not hasattr(item, "as_tool") else item.as_tool()
+    return tool
 
 
-_MOST = 1_000  # events; the oldest go first
+_MAX_EVENTS = 1_000  # the oldest are removed first
 
 
 class RecentEvents(EventStore):
-    """The last events of all streams of a server, in memory."""
+    """The most recent events of all streams of a server, in memory."""
 
     def __init__(self) -> None:
         self._events: OrderedDict[str, tuple[str, Any]] = OrderedDict()
@@ -326,7 +324,7 @@ class RecentEvents(EventStore):
     async def store_event(self, stream_id: str, message: Any) -> str:
         event = uuid4().hex
         self._events[event] = (stream_id, message)
-        if len(self._events) > _MOST:
+        if len(self._events) > _MAX_EVENTS:
             self._events.popitem(last=False)
         return event
 

@@ -1,4 +1,4 @@
-"""Subscriptions: the changes that a server announces, for those who wait for them."""
+"""Subscriptions: changes of resources and tools that a server announces."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Self
 
 from wesichain.errors import ToolError
 
-_MOST_PENDING = 1_024  # addresses; a server may announce changes of resources below a subscribed one
+_MAX_PENDING = 1_024  # URIs; a server can announce changes of resources below a subscribed one
 
 
 class ResourceChanges:
-    """The addresses of resources as they change: `async for uri in changes`. It ends when the server is left.
+    """The URIs of changed resources: `async for uri in changes`. The iteration ends when the server is left.
 
-    An address that changes several times before it is taken is given once. After a lost connection every
-    subscribed address is given once, since changes may have been missed.
+    Several changes of one URI before it is read count as one. After a lost connection every subscribed URI is
+    returned once, since changes may have been missed.
     """
 
     def __init__(self, uris: tuple[str, ...]) -> None:
@@ -25,7 +25,7 @@ class ResourceChanges:
 
     def announce(self, uri: str) -> None:
         if any(uri == each or uri.startswith(f"{each.rstrip('/')}/") for each in self.uris):
-            if len(self._pending) < _MOST_PENDING:
+            if len(self._pending) < _MAX_PENDING:
                 self._pending[uri] = None
             self._event.set()
 
@@ -48,10 +48,10 @@ class ResourceChanges:
 
 
 class Watch:
-    """A standing subscription: `ready` is done when the server has confirmed it, or has refused it."""
+    """A subscription that is renewed; `ready` is done when the server has confirmed or refused it."""
 
     def __init__(self, changes: ResourceChanges | None = None) -> None:
-        self.changes = changes  # None: of the list of tools
+        self.changes = changes  # None for changes of the list of tools
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -59,7 +59,7 @@ class Watch:
         return () if self.changes is None else self.changes.uris
 
     def opened(self) -> bool:
-        """The server has confirmed it; returns whether this is not the first time: changes may be missing."""
+        """Record a confirmation; returns True if it was renewed, so that changes may have been missed."""
         if not self.ready.done():
             self.ready.set_result(None)
             return False
@@ -69,7 +69,7 @@ class Watch:
         return True
 
     def refused(self, error: ToolError) -> bool:
-        """The server did not confirm it; returns whether that was the first attempt: there is no other."""
+        """Record a refusal; returns True for the first attempt, which is not repeated."""
         if self.ready.done():
             return False
         self.ready.set_exception(error)

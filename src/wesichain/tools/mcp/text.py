@@ -1,4 +1,4 @@
-"""Text: the words of a foreign server without control characters and escape sequences, and bounded. Pure."""
+"""Text: removes control characters from the texts of a server, and limits their length."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from unicodedata import category
 
 from wesichain.core.internal import is_array, is_object
 
-# Terminal sequences: CSI, strings (OSC, DCS, SOS, PM, APC) up to their end, and the short ones.
+# Terminal sequences: CSI, strings (OSC, DCS, SOS, PM, APC), and short ones.
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
@@ -19,7 +19,7 @@ _ANNOTATIONS = ("title", "description", "$comment")
 
 
 def clean(text: str) -> str:
-    """The text without terminal sequences, control characters and invisible format characters."""
+    """Remove terminal sequences, control characters and invisible format characters."""
     text = (
         _ESCAPES.sub("", text)
         if "\x1b" in text or any("\x80" <= letter <= "\x9f" for letter in text)
@@ -31,7 +31,7 @@ def clean(text: str) -> str:
 
 
 def bounded(text: str, limit: int) -> str:
-    """The text, cleaned, in at most `limit` bytes of UTF-8; where it is cut, its end says so."""
+    """Clean a text, and cut it with a note if it has more than `limit` bytes of UTF-8."""
     size = len(text.encode("utf-8", "replace"))
     data = clean(text[:limit]).encode("utf-8", "replace")
     if size <= limit:
@@ -41,12 +41,12 @@ def bounded(text: str, limit: int) -> str:
 
 
 def label(text: str) -> str:
-    """A name or address of a server, for lists and errors: one line of at most 200 bytes."""
+    """Return a name or address of a server as one line of at most 200 bytes."""
     return " ".join(bounded(text, 200).split())
 
 
 def clean_schema(schema: Any, limit: int) -> Any:
-    """A copy of a JSON schema whose titles, descriptions and comments are cleaned and bounded."""
+    """Return a copy of a JSON schema with `bounded` applied to titles, descriptions and comments."""
     if is_object(schema):
         return {
             key: bounded(value, limit)
@@ -58,7 +58,7 @@ def clean_schema(schema: Any, limit: int) -> Any:
 
 
 def has_controls(value: Any) -> bool:
-    """Whether a name or a text anywhere in a JSON value has control characters."""
+    """Whether a key or a string in a JSON value contains control characters."""
     if isinstance(value, str):
         return any(letter not in _KEPT and category(letter) == "Cc" for letter in value)
     if is_object(value):

@@ -1,10 +1,10 @@
-"""Transports: the two ways to a server: a program of our own, or an address. Both are bounded.
+"""Transports: connections to a server, which is a program or a URL.
 
-A program is started in a session of its own, and nothing of that session is left when we are: its
-standard input is closed, which ends a good server; then it is told to end; then it is killed. What it
-prints beside the protocol is passed over, and the end of what it complains of is kept for our errors.
+A program is started in a separate process session. To end it, its standard input is closed; then its session
+receives SIGTERM, and then SIGKILL. Output that is not part of the protocol is ignored, and the end of its
+standard error is included in errors.
 
-Over HTTP a request that fails is an error for its own caller, not the end of the session.
+Over HTTP a request that fails is an error of that request, and does not end the session.
 """
 
 from __future__ import annotations
@@ -31,36 +31,36 @@ from .sdk import SessionMessage, anyio, get_default_environment, httpx2, streama
 from .text import clean
 
 MAX_MESSAGE = 16_777_216  # bytes
-_PATIENCE = 2.0  # seconds between asking a program to end, and insisting
-_STDERR_KEPT = 1_000  # bytes
+_GRACE_SECONDS = 2.0  # between the steps of ending a program
+_STDERR_SIZE = 1_000  # bytes
 
-SESSION_LOST = -32_090  # codes of our own, between the HTTP client and those who call
+SESSION_LOST = -32_090  # internal codes of the HTTP client
 ACCESS_DENIED = -32_091
 _MEANING = {
     400: "it does not know the session",
     401: (
-        "it wants to know who asks (HTTP 401); pass headers={'Authorization': 'Bearer ...'}, "
+        "it requires authentication (HTTP 401); pass headers={'Authorization': 'Bearer ...'}, "
         "or auth=OAuthClientProvider(...) of mcp.client.auth"
     ),
-    403: "it denies access (HTTP 403) to who asks; see that the token has the scopes that it needs",
+    403: "it denies access (HTTP 403); check that the token has the required scopes",
     404: "it does not know the session",
 }
 
-Streams: TypeAlias = tuple[Any, Any]  # what the SDK reads from, and writes to
+Streams: TypeAlias = tuple[Any, Any]  # for reading and writing by the SDK
 
 
 class Transport(Protocol):
-    """A connection to a server, which can be opened again. Errors never contain the values in `secrets`."""
+    """A way to connect to a server, any number of times. Errors never contain the values in `secrets`."""
 
     label: str
     secrets: list[str]
 
     def connect(self) -> AbstractAsyncContextManager[Streams]:
-        """Start or reach the server; what was started ends with the context."""
+        """Start or reach the server; a started server ends with the context."""
         ...
 
     def remarks(self) -> str:
-        """What is known about a server that does not answer, for errors."""
+        """Return what is known about a server that does not respond, for errors."""
         ...
 
     def knows_handshake_only(self) -> bool:
@@ -69,7 +69,7 @@ class Transport(Protocol):
 
 
 class ServerProgram:
-    """A server that is a program on this machine, spoken to over its standard input and output."""
+    """A server that is a program on this machine, used over its standard input and output."""
 
     def __init__(
         self,
@@ -79,15 +79,15 @@ class ServerProgram:
         env: Mapping[str, str],
         cwd: str | os.PathLike[str] | None,
     ) -> None:
-        self.label = os.path.basename(command)  # noqa: PTH119  # a command is no path
+        self.label = os.path.basename(command)  # noqa: PTH119  # a command need not be a path
         self._command = (command, *args)
         self.secrets = [*env.values()]
-        # Not the whole of our own environment: it holds keys that are none of its business.
+        # Not the whole environment, which may contain secrets.
         self._env = {**get_default_environment(), **env}
         self._cwd = cwd
         self._process: asyncio.subprocess.Process | None = None
         self._stderr = bytearray()  # the end of it
-        self._fault = ""
+        self._problem = ""
         self._has_answered = False
 
     @asynccontextmanager
@@ -102,14 +102,14 @@ class ServerProgram:
             try:
                 yield from_server, to_server
             finally:
-                from_server.close()  # what it still says is passed over: it must not wait for a reader
+                from_server.close()  # further output is ignored, and must not block
                 with anyio.CancelScope(shield=True):
                     await _end(process)
                 tasks.cancel_scope.cancel()
 
     async def _start(self) -> asyncio.subprocess.Process:
         self._stderr.clear()
-        self._fault = ""
+        self._problem = ""
         self._has_answered = False
         command = shutil.which(self._command[0], path=self._env.get("PATH")) or self._command[0]
         try:
@@ -127,7 +127,7 @@ class ServerProgram:
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error)
             raise ConfigError(
-                f"MCP server {self.label!r} cannot be started: {why}; see that the command and cwd are right"
+                f"MCP server {self.label!r} cannot be started: {why}; check the command and cwd"
             ) from None
         return self._process
 
@@ -138,20 +138,20 @@ class ServerProgram:
                 try:
                     line = await process.stdout.readline()
                 except ValueError:
-                    self._fault = f"it sent a message of more than {MAX_MESSAGE:,} bytes"
+                    self._problem = f"it sent a message of more than {MAX_MESSAGE:,} bytes"
                     return
                 if not line:
-                    await _has_ended(process, seconds=0.5)  # to say how
+                    await _has_ended(process, seconds=0.5)  # for the status in errors
                     return
                 try:
                     message = wire.validate_json(line, by_name=False)
                 except ValueError:
                     printed = preview(line.decode(errors="replace"))
-                    self._fault = self._fault or f"it printed what is no message: {printed}"
-                    await asyncio.sleep(0)  # a flood of lines must not hold the loop
+                    self._problem = self._problem or f"it printed something that is not a message: {printed}"
+                    await asyncio.sleep(0)  # many lines must not block the event loop
                     continue
                 self._has_answered = True
-                with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # nobody listens now
+                with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the session is closed
                     await incoming.send(SessionMessage(message))
 
     async def _write(self, process: asyncio.subprocess.Process, outgoing: Any, incoming: Any) -> None:
@@ -162,7 +162,7 @@ class ServerProgram:
                     text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
                     process.stdin.write(text.encode() + b"\n")
                     await process.stdin.drain()
-            except OSError:  # it reads no more: those who wait for an answer are told
+            except OSError:  # it has closed its input; requests fail
                 await _has_ended(process, seconds=0.5)
                 await incoming.aclose()
 
@@ -170,7 +170,7 @@ class ServerProgram:
         assert process.stderr is not None
         while part := await process.stderr.read(65_536):
             self._stderr += part
-            del self._stderr[:-_STDERR_KEPT]
+            del self._stderr[:-_STDERR_SIZE]
 
     def knows_handshake_only(self) -> bool:
         ended = self._process is not None and self._process.returncode is not None
@@ -179,32 +179,31 @@ class ServerProgram:
     def remarks(self) -> str:
         status = self._process.returncode if self._process else None
         words = clean(self._stderr.decode(errors="replace")).split()
-        printed = " ".join(
-            words[len(self._stderr) == _STDERR_KEPT :]
-        )  # without half a word: it may be a secret's
+        # Without a cut word, which could be a part of a secret.
+        printed = " ".join(words[len(self._stderr) == _STDERR_SIZE :])
         parts = [
             f"it ended with status {status}" if status is not None and status >= 0 else "",
-            f"it was ended by signal {-status}" if status is not None and status < 0 else "",
-            self._fault,
-            f"its last words: {printed}" if printed else "",
+            f"it was killed by signal {-status}" if status is not None and status < 0 else "",
+            self._problem,
+            f"its last output: {printed}" if printed else "",
         ]
         return "; ".join(part for part in parts if part)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """See that a program and all of its session are gone."""
+    """End a program and all processes of its session."""
     assert process.stdin is not None
     process.stdin.close()
-    if not await _has_ended(process, seconds=_PATIENCE):
+    if not await _has_ended(process, seconds=_GRACE_SECONDS):
         _signal(process, kill=False)
-        await _has_ended(process, seconds=_PATIENCE)
-    _signal(process, kill=True)  # also what it has left behind
-    await _has_ended(process, seconds=_PATIENCE)
+        await _has_ended(process, seconds=_GRACE_SECONDS)
+    _signal(process, kill=True)  # also the other processes of its session
+    await _has_ended(process, seconds=_GRACE_SECONDS)
     getattr(process, "_transport").close()  # noqa: B009  # there is no other way to close its pipes
 
 
 async def _has_ended(process: asyncio.subprocess.Process, *, seconds: float) -> bool:
-    """Wait for the end of a program; `Process.wait` would wait for whoever else holds its pipes, too."""
+    """Wait for the end of a program. `Process.wait` would also wait for other processes with its pipes."""
     for _ in range(int(seconds / 0.01)):
         if process.returncode is not None:
             return True
@@ -213,7 +212,7 @@ async def _has_ended(process: asyncio.subprocess.Process, *, seconds: float) -> 
 
 
 def _signal(process: asyncio.subprocess.Process, *, kill: bool) -> None:
-    """Tell a program and its session to end, or end them."""
+    """Send SIGTERM or SIGKILL to a program and its session."""
     with suppress(ProcessLookupError, PermissionError):
         if sys.platform == "win32":
             process.kill()
@@ -222,7 +221,7 @@ def _signal(process: asyncio.subprocess.Process, *, kill: bool) -> None:
 
 
 class ServerAddress:
-    """A server behind a URL: streamable HTTP. Proxies of the environment are not used."""
+    """A server at a URL, by streamable HTTP. Proxy settings of the environment are not used."""
 
     def __init__(self, url: str, *, headers: Mapping[str, str], auth: httpx2.Auth | None = None) -> None:
         try:
@@ -231,8 +230,8 @@ class ServerAddress:
         except ValueError:
             parts, where = urlsplit(""), None
         if parts.scheme not in ("http", "https") or not where:
-            raise ConfigError("the URL of an MCP server looks like http://127.0.0.1:8000/mcp")
-        self.label = f"{parts.scheme}://{where}"  # a path or a query may hold a key
+            raise ConfigError("the URL of an MCP server has to look like http://127.0.0.1:8000/mcp")
+        self.label = f"{parts.scheme}://{where}"  # without path and query, which may contain a secret
         self._url = url
         self._auth = auth
         self._headers = {**headers, "accept-encoding": "identity"}
@@ -242,7 +241,7 @@ class ServerAddress:
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Streams]:
-        timeout = httpx2.Timeout(30.0, read=300.0)  # a call has a limit of its own
+        timeout = httpx2.Timeout(30.0, read=300.0)  # calls have their own timeout
         bounded = _Bounded(verify=_certificates())
         async with (
             _Client(headers=self._headers, timeout=timeout, auth=self._auth, transport=bounded) as client,
@@ -251,7 +250,7 @@ class ServerAddress:
             yield streams
 
     def knows_handshake_only(self) -> bool:
-        return False  # a server that refuses a request stays, and is asked again
+        return False  # the server does not end if it refuses a request
 
     def remarks(self) -> str:
         return ""
@@ -259,15 +258,15 @@ class ServerAddress:
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Reading the certificates takes tens of milliseconds: once a process is enough."""
+    """Read the certificates once, which takes tens of milliseconds."""
     return httpx2.create_ssl_context()
 
 
 class _Client(httpx2.AsyncClient):
-    """Turns the HTTP statuses 400, 401, 403 and 404 into errors that say what they mean for a request.
+    """Converts the HTTP statuses 400, 401, 403 and 404 to errors of the protocol, after `auth` was applied.
 
-    An `auth` has had its turn by then. A server that has lost a session answers 404, or 400 with an error
-    that is not the response to the request (its id is another): in both cases the request has not been run.
+    A server that has lost a session responds with 404, or with 400 and an error without the id of the
+    request. In both cases the request has not been run.
     """
 
     @override
@@ -277,16 +276,18 @@ class _Client(httpx2.AsyncClient):
             return response
         if response.status_code in (400, 404):
             had_session = "mcp-session-id" in request.headers
-            if await _answers(request, response) or not (had_session or _needs_session(request, response)):
-                return response  # an answer, or a server of another protocol: the SDK reads it
+            if await _responds_to(request, response) or not (
+                had_session or _needs_session(request, response)
+            ):
+                return response  # a response, or a server of another protocol: handled by the SDK
         await response.aclose()
         lost = response.status_code in (400, 404)
-        answer = _refusal(_MEANING[response.status_code], code=SESSION_LOST if lost else ACCESS_DENIED)
+        answer = _error_response(_MEANING[response.status_code], code=SESSION_LOST if lost else ACCESS_DENIED)
         answer.request = request
         return answer
 
 
-async def _answers(request: httpx2.Request, response: httpx2.Response) -> bool:
+async def _responds_to(request: httpx2.Request, response: httpx2.Response) -> bool:
     """Whether the body is a JSON-RPC message with the id of the request."""
     try:
         given, sent = parse_json(await response.aread()), parse_json(request.content)
@@ -298,13 +299,13 @@ async def _answers(request: httpx2.Request, response: httpx2.Response) -> bool:
 
 
 def _needs_session(request: httpx2.Request, response: httpx2.Response) -> bool:
-    """Whether a request of the newest protocol, after its negotiation, met a server of older ones."""
+    """Whether a server of older protocols has refused a request of the newest, after negotiation."""
     method = request.headers.get("mcp-method", "server/discover")
     return response.status_code == 400 and method != "server/discover"
 
 
 class _Bounded(httpx2.AsyncHTTPTransport):
-    """Answers a request that fails with an error of its own, and takes no body without an end."""
+    """Responds to a request that fails with an error of the protocol, and limits the size of bodies."""
 
     @override
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -314,28 +315,28 @@ class _Bounded(httpx2.AsyncHTTPTransport):
             response = await super().handle_async_request(request)
             is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
             if is_stream and response.status_code < 400:
-                return response  # read event by event, each of bounded size
+                return response  # the size of each event is limited
             try:
                 return await _read_body(response)
             finally:
                 await response.aclose()
         except httpx2.TransportError as error:
-            return _refusal(f"it cannot be reached ({type(error).__name__})")
+            return _error_response(f"it cannot be reached ({type(error).__name__})")
 
 
 async def _read_body(response: httpx2.Response) -> httpx2.Response:
     if response.headers.get("content-encoding", "identity") != "identity":
-        return _refusal("it answered in an encoding that was not asked for")  # which may hide any size
+        return _error_response("it used an encoding that was not requested")  # the decoded size is not known
     body = bytearray()
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     async for part in response.stream:
         body += part
         if len(body) > MAX_MESSAGE:
-            return _refusal(f"it sent a message of more than {MAX_MESSAGE:,} bytes")
+            return _error_response(f"it sent a message of more than {MAX_MESSAGE:,} bytes")
     return httpx2.Response(response.status_code, headers=response.headers, content=bytes(body))
 
 
-def _refusal(why: str, *, code: int = -32000) -> httpx2.Response:
+def _error_response(why: str, *, code: int = -32000) -> httpx2.Response:
     error = {"code": code, "message": why}
     body = dump_json({"jsonrpc": "2.0", "id": None, "error": error})
     return httpx2.Response(502, headers={"content-type": "application/json"}, content=body.encode())

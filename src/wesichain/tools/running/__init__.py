@@ -1,4 +1,4 @@
-"""Running: what keeps a tool within its time: a drive for coroutines, threads."""
+"""Running: time limits for coroutines, and threads for blocking functions."""
 
 from .drive import GRACE, CallDrive, OutOfTimeError, Steps, settled
 from .threads import in_thread

@@ -1,8 +1,8 @@
-"""Threads: blocking functions run off the loop, each in a thread that no other call waits for.
+"""Threads: each blocking function runs in a thread of its own, outside the event loop.
 
-The loop's own executor has a handful of threads, so a few sleeping tools delay all others, and the
-interpreter waits for it at exit. Here a call gets an idle thread or a new one; threads are daemons,
-and end after some idle seconds.
+The executor of the event loop has few threads, so a few sleeping tools would delay all others, and the
+interpreter waits for them at exit. Here a call uses an idle thread or a new one; threads are daemons, and
+end after some idle seconds.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ IDLE_SECONDS = 10.0
 
 
 def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
-    """Call `function` in a thread, with the caller's context variables; the future has its outcome.
+    """Call `function` in a thread, with the caller's context variables, and return a future of the result.
 
-    Cancelling the future frees the caller; the thread runs on, since a thread cannot be stopped.
+    Cancelling the future does not stop the thread.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -39,7 +39,7 @@ def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
 
 
 class _Job(Mutable):
-    """One call; to run it gives what its caller is told."""
+    """One call of a function, and the future of its result."""
 
     _function: Callable[[], Any]
     _future: asyncio.Future[Any]
@@ -48,41 +48,41 @@ class _Job(Mutable):
 
     def run(self) -> Delivery[Any]:
         try:
-            # One that was cancelled was given up before there was a thread for it.
+            # It may have been cancelled before a thread was free.
             value = None if self._future.cancelled() else self._context.run(self._function)
-        except BaseException as error:  # noqa: BLE001  # the caller decides what it means
+        except BaseException as error:  # noqa: BLE001  # raised in the caller
             return Delivery(self._loop, self._future, None, error)
         return Delivery(self._loop, self._future, value, None)
 
 
 class _Pool:
-    """Threads that come for jobs; the one that waited least is called first, so that others can end.
+    """Worker threads for jobs. The worker that was idle for the shortest time is woken first.
 
-    While a job waits, one thread is on its way, however many jobs there are: it calls the next before it
-    begins its own, which may block. So no job waits for another, and one thread does short ones in a row.
+    However many jobs are waiting, one worker is woken at a time: it wakes the next before it begins its own
+    job, which may block. So no job waits for another, and one thread can run many short jobs.
     """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._jobs: deque[_Job] = deque()
         self._idle: list[_Worker] = []
-        self._is_one_coming = False
-        self._missing: SimpleQueue[None] = SimpleQueue()  # threads that have to be started
+        self._is_waking = False
+        self._to_start: SimpleQueue[None] = SimpleQueue()  # one item for each thread to start
         self._starter: threading.Thread | None = None
 
     def submit(self, job: _Job) -> None:
         with self._lock:
             self._jobs.append(job)
-            self._call_worker()
+            self._wake_worker()
 
-    def _call_worker(self) -> None:
-        if self._is_one_coming or not self._jobs:
+    def _wake_worker(self) -> None:
+        if self._is_waking or not self._jobs:
             return
-        self._is_one_coming = True
+        self._is_waking = True
         if self._idle:
-            self._idle.pop().calls.put(None)
+            self._idle.pop().wakeups.put(None)
             return
-        self._missing.put(None)
+        self._to_start.put(None)
         if self._starter is None:
             self._starter = threading.Thread(
                 target=self._start_workers, name="wesichain-starter", daemon=True
@@ -90,40 +90,40 @@ class _Pool:
             self._starter.start()
 
     def _start_workers(self) -> None:
-        """In a thread of its own: to start one takes until it runs, and the loop must not wait for that."""
+        """Start threads from a separate thread: `Thread.start` blocks until the new thread runs."""
         while True:
-            self._missing.get()
+            self._to_start.get()
             while not self._start_worker():
                 time.sleep(0.05)
 
     def _start_worker(self) -> bool:
         try:
             _Worker(self).start()
-        except RuntimeError:  # the system has no more threads; some of ours will be free again
+        except RuntimeError:  # the system has no more threads; wait for an idle one
             with self._lock:
                 if not self._idle:
                     return False
-                self._idle.pop().calls.put(None)
+                self._idle.pop().wakeups.put(None)
         return True
 
-    def arrive(self, worker: _Worker) -> _Job | None:
-        """The job of a worker that was called."""
+    def first_job(self, worker: _Worker) -> _Job | None:
+        """Return the job of a worker that was woken."""
         with self._lock:
-            self._is_one_coming = False
+            self._is_waking = False
             return self.next_job(worker)
 
     def next_job(self, worker: _Worker) -> _Job | None:
-        """The job of a worker that has done one; without any, it counts as idle from here on."""
+        """Return the next job of a worker; if there is none, the worker is idle."""
         with self._lock:
             if not self._jobs:
                 self._idle.append(worker)
                 return None
             job = self._jobs.popleft()
-            self._call_worker()
+            self._wake_worker()
             return job
 
-    def leave(self, worker: _Worker) -> bool:
-        """Whether the worker may end: not if it has just been called."""
+    def retire(self, worker: _Worker) -> bool:
+        """Remove an idle worker, which then ends; returns False if it has just been woken."""
         with self._lock:
             if worker not in self._idle:
                 return False
@@ -134,7 +134,7 @@ class _Pool:
 class _Worker(threading.Thread):
     def __init__(self, pool: _Pool) -> None:
         super().__init__(name="wesichain-tool", daemon=True)
-        self.calls: SimpleQueue[None] = SimpleQueue()
+        self.wakeups: SimpleQueue[None] = SimpleQueue()
         self._pool = pool
 
     @override
@@ -142,20 +142,20 @@ class _Worker(threading.Thread):
         self._work()
         while True:
             try:
-                self.calls.get(timeout=IDLE_SECONDS)
+                self.wakeups.get(timeout=IDLE_SECONDS)
             except Empty:
-                if self._pool.leave(self):
+                if self._pool.retire(self):
                     return
             else:
                 self._work()
 
     def _work(self) -> None:
-        job = self._pool.arrive(self)
+        job = self._pool.first_job(self)
         while job is not None:
             delivery = job.run()
-            del job  # before it is told: what the caller drops then is not freed in this thread
-            # Idle first, then deliver: once the loop is woken it wants the interpreter's lock, which a thread
-            # that goes straight back to sleep hands over at once.
+            del job  # before delivery: objects that the caller drops then are not freed in this thread
+            # Deliver last: a thread that goes to sleep right after it releases the interpreter's lock, which
+            # the event loop needs.
             job = self._pool.next_job(self)
             delivery.deliver()
             del delivery
@@ -165,8 +165,8 @@ _pool = _Pool()
 
 
 def _forget_threads() -> None:
-    """In a forked child none of the threads exist, and the lock may be held by one of them."""
-    global _pool  # noqa: PLW0603  # the one place that replaces the pool
+    """In a forked child: the threads do not exist, and one of them may have held the lock."""
+    global _pool  # noqa: PLW0603  # the pool is replaced
     _pool = _Pool()
 
 

@@ -1,4 +1,4 @@
-"""Schema: from type hints and docstrings to JSON schemas, and from JSON to checked arguments and results.
+"""Schema: JSON schemas from type hints and docstrings, and the validation of arguments and results.
 
-Imported where a tool is made, module by module: `arguments` needs pydantic.
+The modules are imported when a tool is created: `arguments` needs pydantic.
 """

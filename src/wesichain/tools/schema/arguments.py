@@ -1,9 +1,10 @@
-"""Arguments: what a tool takes, checked by pydantic and described by the same adapter.
+"""Arguments: the validation of a tool's arguments by pydantic, and their schema.
 
-Strict about kinds (no "5" for 5, no true for 1), lax where JSON cannot say it: dates, enums, decimals,
-paths and sets come as strings, numbers and lists; 5.0 is 5. The truth is `validate_json` in strict mode,
-on the JSON text of the arguments, which also gives the tool objects of its own. Tools that take only
-texts, numbers and booleans get the same answer sooner from `validate_python`.
+Validation is strict about types (no "5" for 5, no true for 1), except for types that JSON does not have:
+dates, enums, decimals, paths and sets are sent as strings, numbers and lists; 5.0 is accepted as 5. The
+reference is `validate_json` in strict mode, on the JSON text of the arguments, which also creates new objects
+for each call. For tools that take only strings, numbers and booleans, `validate_python` gives the same result
+faster.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ from wesichain.tools.json_schema.issues import Issue, Path, RejectedError, as_te
 from wesichain.tools.json_schema.shape import children, rewrite
 
 from .describe import tidy
-from .signature import ABSENT, REQUIRED, Parameter, Signature, collected, union_members
+from .signature import ABSENT, REQUIRED, Parameter, Signature, union_members, with_lists
 
 _CONFIG = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Arguments(Mutable):
-    """The arguments of one tool: `schema` describes them, `check` judges them.
+    """The arguments of one tool, with their schema.
 
-    `extras` is the name of **kwargs: where fields without a parameter go. `known` are the only fields there
-    are, where the type itself would ignore others.
+    `extras` is the name of **kwargs, which receives fields without a parameter. `known` are the allowed
+    fields of a type that ignores others.
     """
 
     _adapter: TypeAdapter[Any]
@@ -44,36 +45,36 @@ class Arguments(Mutable):
     quick: Callable[[Any], Any] | None = None
     extras: str | None = None
     known: frozenset[str] | None = None
-    _kinds: Validator | None = None  # made at the first need
+    _kinds: Validator | None = None  # created at first use
     _has_number_choice: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        # pydantic takes true for Literal[1] and for an IntEnum's 1; the schema does not.
+        # pydantic accepts true for Literal[1] and for the 1 of an IntEnum; the schema does not.
         self._has_number_choice = _has_number_choice(self.schema)
 
     def check(self, args: JsonValue) -> Any:
-        """The arguments as the tool takes them; raises `RejectedError`."""
+        """Return the arguments as the tool takes them. Raises `RejectedError`."""
         text = as_text(args)
         assert is_object(args)
         if self.known is not None:
-            strangers = [name for name in args if name not in self.known]
-            if strangers:
+            unknown = [name for name in args if name not in self.known]
+            if unknown:
                 known = sorted(self.known)
-                raise RejectedError(*(Issue((name,), no_such_field(name, known)) for name in strangers[:11]))
+                raise RejectedError(*(Issue((name,), no_such_field(name, known)) for name in unknown[:11]))
         try:
             return self._parse(text)
         except ValidationError as error:
             plain = parse_json(text)
             details = error.errors(include_url=False, include_context=False, include_input=False)
-            faults = [_fault(found, plain) for found in details[:10_000]]  # more are past repair
-            repaired = _repaired(text, faults)
-            if repaired is not None:
+            faults = [_fault(found, plain) for found in details[:10_000]]  # of more, the rest is ignored
+            corrected = _with_integers(text, faults)
+            if corrected is not None:
                 try:
-                    return self._parse(repaired)
+                    return self._parse(corrected)
                 except ValidationError:
-                    pass  # what was sent is told below, not what became of it
+                    pass  # the error is about the original arguments
             issues = self._issues(plain)
-            raise RejectedError(*issues, *_others(faults, issues)) from error
+            raise RejectedError(*issues, *_other_issues(faults, issues)) from error
 
     def _parse(self, text: str) -> Any:
         gathered = text if self.extras is None else dump_json(self._gathered(parse_json(text)))
@@ -84,11 +85,11 @@ class Arguments(Mutable):
         return checked
 
     def _issues(self, plain: JsonValue) -> list[Issue]:
-        """What the schema refuses: in the same words as for a tool that has nothing but a schema."""
+        """Return what the schema refuses, with the same messages as for a `JsonTool`."""
         if self._kinds is None:
             try:
                 self._kinds = _kinds(self.schema)
-            except ToolDefinitionError:  # a type's own schema, which is none: pydantic's words have to do
+            except ToolDefinitionError:  # the invalid schema of a custom type: use the messages of pydantic
                 self._kinds = compile_schema(True)
         return self._kinds.issues(plain)
 
@@ -98,24 +99,24 @@ class Arguments(Mutable):
         return {**gathered, self.extras or "": {n: v for n, v in plain.items() if n not in fields}}
 
 
-# --- from pydantic's errors to ours --------------------------------------------------------------
+# --- errors of pydantic --------------------------------------------------------------
 
 
 class _Fault(NamedTuple):
-    """An error of pydantic's: its kind and words, where it is in what was sent, and what is there."""
+    """An error of pydantic: its type, its message, its path in the arguments, and the value there."""
 
     kind: str
-    words: str
+    message: str
     path: Path
     value: Any
 
 
 def _fault(found: ErrorDetails, plain: Any) -> _Fault:
-    """An error, and where it is; names of a union's members, which nobody wrote, are left out."""
+    """Convert an error. Steps of its path that are not in the arguments, as of unions, are removed."""
     path: list[str | int] = []
     value = plain
     for step in found["loc"]:
-        inner = find(value, (step,))
+        inner = value_at(value, (step,))
         if inner is not NOTHING:
             path.append(step)
             value = inner
@@ -124,35 +125,35 @@ def _fault(found: ErrorDetails, plain: Any) -> _Fault:
     return _Fault(found["type"], found["msg"], tuple(path), value)
 
 
-def _others(faults: list[_Fault], told: list[Issue]) -> list[Issue]:
-    """What validators and constraints refuse elsewhere, in pydantic's words; of one place the first."""
+def _other_issues(faults: list[_Fault], known_issues: list[Issue]) -> list[Issue]:
+    """Return the errors at other paths with the messages of pydantic, the first of each path."""
     found: dict[Path, Issue] = {}
-    for fault in faults[:100]:  # more than anybody is told of
-        if fault.path not in found and not any(_overlaps(fault.path, issue.path) for issue in told):
-            words = fault.words.replace("Input should be ", "expected ")
-            found[fault.path] = Issue(fault.path, f"{words}, got {preview(fault.value)}")
+    for fault in faults[:100]:  # more than a message contains
+        if fault.path not in found and not any(_overlaps(fault.path, issue.path) for issue in known_issues):
+            message = fault.message.replace("Input should be ", "expected ")
+            found[fault.path] = Issue(fault.path, f"{message}, got {preview(fault.value)}")
     return [*found.values()]
 
 
 def _overlaps(path: Path, other: Path) -> bool:
-    """Whether one is the same place as the other, around it or inside it."""
+    """Whether the paths are equal, or one contains the other."""
     return path[: len(other)] == other[: len(path)]
 
 
-def _repaired(text: str, faults: list[_Fault]) -> str | None:
-    """The arguments with 5 for 5.0 where an integer is wanted."""
-    wholes = [
+def _with_integers(text: str, faults: list[_Fault]) -> str | None:
+    """Replace 5.0 by 5 where an integer is expected; None if there is no such value."""
+    paths = [
         fault.path
         for fault in faults
         if fault.kind in ("int_type", "enum", "literal_error")
         and isinstance(fault.value, float)
         and fault.value.is_integer()
     ]
-    if not wholes:
+    if not paths:
         return None
     plain = parse_json(text)
-    for *around, last in wholes:
-        holder = find(plain, tuple(around))
+    for *around, last in paths:
+        holder = value_at(plain, tuple(around))
         holder[last] = int(holder[last])
     return dump_json(plain)
 
@@ -160,8 +161,8 @@ def _repaired(text: str, faults: list[_Fault]) -> str | None:
 NOTHING: Any = object()
 
 
-def find(plain: Any, path: Path) -> Any:
-    """The value at a path, or `NOTHING`."""
+def value_at(plain: Any, path: Path) -> Any:
+    """Return the value at a path, or `NOTHING`."""
     for step in path:
         if is_object(plain):
             plain = plain.get(step, NOTHING) if isinstance(step, str) else NOTHING
@@ -176,24 +177,24 @@ def find(plain: Any, path: Path) -> Any:
 
 
 def arguments_of(signature: Signature, *, tool_name: str, described: dict[str, str]) -> Arguments:
-    """The arguments of a function. `described`: what its docstring says of the parameters."""
-    taken = [*signature.parameters, *([signature.star] if signature.star else [])]
+    """Return the arguments of a function. `described` are the descriptions in its docstring."""
+    params = [*signature.parameters, *([signature.star] if signature.star else [])]
     extras = signature.extras
-    hints = {p.name: _hint(p) for p in [*taken, *([extras] if extras else [])]}
+    hints = {p.name: _hint(p) for p in [*params, *([extras] if extras else [])]}
     adapter, schema = _build(hints, tool_name)
     fields: dict[str, Any] = schema.setdefault("properties", {})
     if extras is not None:
         schema["additionalProperties"] = fields.pop(extras.name).get("additionalProperties", {})
-    for parameter, name in zip(taken, list(fields), strict=True):
+    for parameter, name in zip(params, list(fields), strict=True):
         fields[name] = _described(fields[name], parameter, described.get(parameter.name))
-    is_flat = extras is None and list(fields) == list(hints) and all(_is_flat(p.annotation) for p in taken)
-    texts = [p.name for p in taken if str in union_members(p.annotation)]
+    is_flat = extras is None and list(fields) == list(hints) and all(_is_flat(p.annotation) for p in params)
+    texts = [p.name for p in params if str in union_members(p.annotation)]
     quick = _quick_check(hints, texts=texts) if is_flat else None
     return Arguments(adapter, schema, quick=quick, extras=extras.name if extras else None)
 
 
 def arguments_from(type_: Any, *, tool_name: str) -> Arguments:
-    """The arguments of a tool that takes one object: a model, dataclass or TypedDict."""
+    """Return the arguments of a tool that takes one object: a model, a dataclass or a TypedDict."""
     try:
         adapter, described = _of_class(type_) if isinstance(type_, type) else _of_type(type_)
     except (PydanticUserError, PydanticUndefinedAnnotation) as error:
@@ -219,13 +220,13 @@ def _of_type(type_: Any) -> tuple[TypeAdapter[Any], dict[str, Any]]:
     return adapter, tidy(adapter.json_schema(schema_generator=NamedTupleSchema))
 
 
-# Agents as tools share one class, and a tree of agents may be built for each request: 1.1 ms became 0.06.
+# Agents as tools share one class, and may be created for each request: 1.1 ms, and 0.06 ms with the cache.
 _of_class = lru_cache(maxsize=256)(_of_type)
 
 
 def _adapter(hints: dict[str, Any], config: ConfigDict) -> TypeAdapter[Any]:
-    # A TypedDict takes any parameter's name, also `schema` and `_x`, which a model would refuse.
-    make: Any = TypedDict  # as a plain function: the fields are known at run time only
+    # A TypedDict accepts every parameter name; a model would refuse `schema` and `_x`.
+    make: Any = TypedDict  # as a function: the fields are known only at run time
     fields = make("Arguments", hints)
     fields.__pydantic_config__ = config
     return TypeAdapter(fields)
@@ -259,30 +260,30 @@ def _first_line(error: Exception) -> str:
 
 
 def _hint(parameter: Parameter) -> Any:
-    """The annotation of a field: optional where the parameter is, and never lazily checked."""
-    annotation = collected(parameter.annotation)
-    if isinstance(parameter.default, FieldInfo):  # pydantic fills its default in
+    """Return the annotation of a field, which is optional if the parameter is; iterables become lists."""
+    annotation = with_lists(parameter.annotation)
+    if isinstance(parameter.default, FieldInfo):  # pydantic fills in its default
         return Annotated[annotation, parameter.default]
     return annotation if parameter.default is REQUIRED else NotRequired[annotation]
 
 
-def _described(schema: dict[str, Any], parameter: Parameter, said: str | None) -> dict[str, Any]:
-    """A parameter's schema with its default and description."""
+def _described(schema: dict[str, Any], parameter: Parameter, documented: str | None) -> dict[str, Any]:
+    """Return the schema of a parameter with its default and description."""
     metadata = get_args(parameter.annotation)[1:] if get_origin(parameter.annotation) is Annotated else ()
     default = parameter.default
     fields = [item for item in (default, *metadata) if isinstance(item, FieldInfo)]
     texts = [item if isinstance(item, str) else getattr(item, "documentation", None) for item in metadata]
-    description = next(filter(None, [*(field.description for field in fields[:1]), *texts, said]), None)
+    description = next(filter(None, [*(field.description for field in fields[:1]), *texts, documented]), None)
     described = {**schema, "description": description} if description else schema
     if default is REQUIRED or default is ABSENT or isinstance(default, FieldInfo):
         return described
     try:
         return {**described, "default": parse_json(dump_json(to_jsonable_python(default)))}
-    except (CodecError, ValueError):  # a default that JSON cannot say is simply not told
+    except (CodecError, ValueError):  # a default that is not JSON is left out
         return described
 
 
-# --- which tools may take the quick way ----------------------------------------------------------
+# --- fast validation ----------------------------------------------------------
 
 _FLAT_TYPES = (str, int, float, bool, type(None))
 
@@ -296,25 +297,25 @@ def _is_flat(annotation: Any) -> bool:
 
 
 def _quick_check(hints: dict[str, Any], *, texts: list[str]) -> Callable[[Any], Any]:
-    """The short way for plain arguments; a ValueError or TypeError for all that needs a second look."""
+    """Return a fast check, which raises ValueError or TypeError if `Arguments.check` has to decide."""
     validate = _adapter(
         hints, ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
     ).validator.validate_python
 
     def check(args: Any) -> Any:
         checked = validate(args)
-        if len(checked) != len(args):  # a field too many; to count is quicker than to have pydantic look
+        if len(checked) != len(args):  # an unknown field; faster than a check by pydantic
             raise ValueError
         for name in texts:
             text = checked.get(name)
             if type(text) is str and not text.isascii():
-                text.encode()  # fails on a lone surrogate
+                text.encode()  # raises for a lone surrogate
         return checked
 
     return check
 
 
-# --- what the schema says by itself --------------------------------------------------------------
+# --- validation by the schema alone --------------------------------------------------------------
 
 _STRUCTURE = {
     *("$defs", "$ref", "additionalProperties", "allOf", "anyOf", "const", "enum", "items", "oneOf"),
@@ -323,7 +324,7 @@ _STRUCTURE = {
 
 
 def _kinds(schema: dict[str, Any]) -> Validator:
-    """A validator of nothing but fields, kinds and choices: the rest is pydantic's to judge."""
+    """Return a validator of fields, types and choices only; pydantic validates the rest."""
     return compile_schema(
         rewrite(schema, lambda inner: {name: value for name, value in inner.items() if name in _STRUCTURE})
     )
@@ -339,7 +340,7 @@ def _has_number_choice(schema: Any) -> bool:
 
 
 class NamedTupleSchema(GenerateJsonSchema):
-    """A NamedTuple is taken as an object with its names, and as a list: the names help a model more."""
+    """Describes a NamedTuple as an object or a list; models make fewer mistakes with the object."""
 
     @override
     def named_tuple_schema(self, schema: Any) -> dict[str, Any]:

@@ -1,8 +1,7 @@
-"""Describe: a JSON schema as a model should see it, and a signature line for messages.
+"""Describe: simplifies JSON schemas for models, and makes signature lines for messages.
 
-Titles say nothing that the names do not. References are replaced by what they refer to, because
-not every provider follows them; only recursive ones stay, in `$defs`, as do all of them where the
-schema would grow too large.
+Titles are removed, since they repeat the names. References are replaced by their targets, because not every
+provider supports them; recursive ones stay in `$defs`, and all of them if the schema would become too large.
 """
 
 from __future__ import annotations
@@ -19,23 +18,23 @@ _PREFIX = "#/$defs/"
 
 
 def tidy(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema without titles, and with its references written out."""
-    bare: dict[str, Any] = rewrite(schema, _without_noise)
+    """Remove the titles of a schema, and replace its references by their targets."""
+    bare: dict[str, Any] = rewrite(schema, _without_titles)
     definitions: dict[str, Any] = bare.pop("$defs", {})
     cyclic = {name for name in definitions if name in _reachable(definitions[name], definitions)}
     try:
-        whole = _inline(bare, definitions, cyclic)
+        inlined = _inline(bare, definitions, cyclic)
     except OverflowError:
         return bare | {"$defs": definitions}
-    kept = sorted(cyclic & _reachable(whole, definitions))
-    if kept:
-        whole["$defs"] = {name: _inline(definitions[name], definitions, cyclic) for name in kept}
-    return whole
+    remaining = sorted(cyclic & _reachable(inlined, definitions))
+    if remaining:
+        inlined["$defs"] = {name: _inline(definitions[name], definitions, cyclic) for name in remaining}
+    return inlined
 
 
-def _without_noise(schema: dict[str, Any]) -> dict[str, Any]:
+def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
     schema.pop("title", None)
-    schema.pop("discriminator", None)  # OpenAPI's, and its mapping points into $defs
+    schema.pop("discriminator", None)  # of OpenAPI; its mapping refers to $defs
     return schema
 
 
@@ -45,19 +44,19 @@ def _target(schema: dict[str, Any]) -> str | None:
 
 
 def _reachable(schema: Any, definitions: dict[str, Any]) -> set[str]:
-    """The names that a schema refers to, directly or through others."""
-    found: set[str] = set()
+    """Return the names that a schema refers to, directly or indirectly."""
+    names: set[str] = set()
     pending = [schema]
     while pending:
         current = pending.pop()
         if not is_object(current):
             continue
         name = _target(current)
-        if name in definitions and name not in found:
-            found.add(name)
+        if name in definitions and name not in names:
+            names.add(name)
             pending.append(definitions[name])
         pending.extend(child for _, child in children(current))
-    return found
+    return names
 
 
 def _inline(schema: dict[str, Any], definitions: dict[str, Any], cyclic: set[str]) -> dict[str, Any]:
@@ -84,7 +83,7 @@ _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool
 
 
 def signature_line(name: str, schema: dict[str, Any]) -> str:
-    """`add(a: int, b: int = 2)`: how the tool is called, in one line."""
+    """Return the signature in one line: `add(a: int, b: int = 2)`."""
     required = schema.get("required", ())
     parts: list[str] = []
     for field, described in schema.get("properties", {}).items():
@@ -106,10 +105,10 @@ def _default(described: Any) -> str:
 
 
 def type_text(schema: Any, depth: int = 0) -> str:
-    """A schema in the words of a type hint: `list[str]`, `"celsius" | "fahrenheit"`, `{x: int}`."""
+    """Return a schema as a type hint: `list[str]`, `"celsius" | "fahrenheit"`, `{x: int}`."""
     if not is_object(schema) or depth > 4:
         return "Any"
-    inner: Callable[[Any], str] = lambda child: type_text(child, depth + 1)  # noqa: E731  # one word for one thing
+    inner: Callable[[Any], str] = lambda child: type_text(child, depth + 1)  # noqa: E731  # a short name
     options = schema.get("anyOf") or schema.get("oneOf")
     if "const" in schema or "enum" in schema:
         return _either([_literal(value) for value in schema.get("enum", [schema.get("const")])])

@@ -1,4 +1,4 @@
-"""Plan: how a tool is described, checked and rendered, from its Python types or its JSON schemas."""
+"""Plan: the description, validation and rendering of a tool, from its Python types or its JSON schemas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wesichain.core.internal import Value, replace
 
 from .describe import signature_line
 from .output import Output
-from .signature import Signature, could_change, read_signature
+from .signature import Signature, is_mutable, read_signature
 
 if TYPE_CHECKING:
     from .arguments import Arguments
@@ -19,10 +19,10 @@ _NO_SIGNATURE = Signature(())
 
 
 class SchemaPlan(Value):
-    """How a tool is described, checked and rendered. `signature`: of a function, how it is called.
+    """How a tool is described, checked and rendered. `signature` is that of its function.
 
-    `check` raises `RejectedError`, `render` raises `ToolSerializationError`. `quick`, where there is one, may
-    raise anything for arguments that `check` should look at. `returns` gives the schema of the results.
+    `check` raises `RejectedError`, `render` raises `ToolSerializationError`. `quick` is an optional fast
+    check, which may raise any exception if `check` has to decide. `returns` gives the schema of results.
     """
 
     spec: ToolSpec
@@ -44,7 +44,7 @@ def plan_function(
     skip_first: bool,
     max_output: int,
 ) -> SchemaPlan:
-    """Read a function. Raises `NameError` where an annotation names what is not defined yet."""
+    """Return the plan of a function. Raises `NameError` if an annotation names an undefined class."""
     from pydantic.fields import FieldInfo
 
     from .arguments import arguments_of
@@ -54,17 +54,17 @@ def plan_function(
     fresh = tuple(
         (parameter.name, parameter.default)
         for parameter in signature.parameters
-        if not isinstance(parameter.default, FieldInfo) and could_change(parameter.default)
+        if not isinstance(parameter.default, FieldInfo) and is_mutable(parameter.default)
     )
     return _plan(name, description, arguments, replace(signature, fresh=fresh), max_output=max_output)
 
 
-def plan_types(takes: Any, gives: Any, *, name: str, description: str, max_output: int) -> SchemaPlan:
-    """Read the two types of a `TypedTool`."""
+def plan_types(args: Any, result: Any, *, name: str, description: str, max_output: int) -> SchemaPlan:
+    """Return the plan of a `TypedTool` from its two types."""
     from .arguments import arguments_from
 
-    arguments = arguments_from(takes, tool_name=name)
-    return _plan(name, description, arguments, Signature((), returns=gives), max_output=max_output)
+    arguments = arguments_from(args, tool_name=name)
+    return _plan(name, description, arguments, Signature((), returns=result), max_output=max_output)
 
 
 def _plan(

@@ -1,4 +1,4 @@
-"""Signature: the parameters of whatever can be called, with their annotations, and its docstring."""
+"""Signature: the parameters of a callable with their annotations, and its docstring."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REQUIRED = Kind.empty
 
 
 class _Absent:
-    """The default of a parameter that may be left out and has no default: a class, as `REQUIRED` is."""
+    """The default of an optional parameter without a default: a class, as `REQUIRED` is."""
 
 
 ABSENT: Any = _Absent
@@ -36,24 +36,24 @@ class Parameter(Value):
 
 
 class Signature(Value):
-    """The parameters and return type of a callable. `context`: the parameter that gets the tool's context."""
+    """The parameters and return type of a callable. `context` is the parameter for the tool's context."""
 
     parameters: tuple[Parameter, ...]
     positional: tuple[str, ...] = ()  # those that cannot be passed by name, in order
     star: Parameter | None = None  # *args, as one list
     extras: Parameter | None = None  # **kwargs, as one mapping
     context: str | None = None
-    is_context_first: bool = False  # and may be passed by its place
+    is_context_first: bool = False  # and can be passed by position
     returns: Any = Any
-    fresh: tuple[tuple[str, Any], ...] = ()  # defaults that a call could change: it gets a copy
+    fresh: tuple[tuple[str, Any], ...] = ()  # mutable defaults, which are copied for each call
 
     @property
     def is_simple(self) -> bool:
-        """Whether the arguments, without the context, can be passed by name, as they are."""
+        """Whether the arguments, without the context, can be passed by name and without changes."""
         return not (self.positional or self.star or self.extras or self.fresh)
 
     def bind(self, args: dict[str, Any], context: Any) -> tuple[list[Any], dict[str, Any]]:
-        """Checked arguments, as the callable takes them."""
+        """Return the positional and keyword arguments of a call from checked arguments."""
         named = dict(args)
         for name, default in self.fresh:
             if name not in named:
@@ -72,10 +72,10 @@ class Signature(Value):
 def read_signature(
     function: Callable[..., Any], *, tool_name: str, context: type, skip_first: bool
 ) -> Signature:
-    """Read a signature. A parameter annotated with the class `context` is not the model's to fill in.
+    """Read a signature. A parameter annotated with the class `context` is not one for the model.
 
-    Raises `ToolDefinitionError` for what can never be described, `NameError` for an annotation that
-    names something not defined yet.
+    Raises `ToolDefinitionError` if there can be no schema, and `NameError` if an annotation names a class
+    that is not defined yet.
     """
     try:
         found = list(inspect.signature(function).parameters.values())[skip_first:]
@@ -131,19 +131,19 @@ def read_signature(
     )
 
 
-def could_change(default: Any) -> bool:
-    """Whether a default is an object that two calls would share, and that can be copied.
+def is_mutable(default: Any) -> bool:
+    """Whether a default is a mutable object that can be copied.
 
-    What `copy.deepcopy` gives back as it is (numbers, texts, classes, functions) cannot change.
+    Objects that `copy.deepcopy` returns unchanged (numbers, strings, classes, functions) are immutable.
     """
     try:
         return copy.deepcopy(default) is not default
-    except Exception:  # noqa: BLE001  # what cannot be copied is shared, as in any function
+    except Exception:  # noqa: BLE001  # shared by all calls, as in any function
         return False
 
 
 def _bound_names(function: Any) -> frozenset[str]:
-    """The names of the parameters that partials have already filled in by keyword."""
+    """Return the names of the parameters that partials have bound by keyword."""
     bound: set[str] = set()
     while isinstance(function, functools.partial):
         bound.update(function.keywords)
@@ -152,7 +152,7 @@ def _bound_names(function: Any) -> frozenset[str]:
 
 
 def _is_context(annotation: Any, context: type) -> bool:
-    """`ToolContext`, `ToolContext[Deps]`, `RunContext`, and these or None, or annotated."""
+    """Whether this is `ToolContext`, `ToolContext[Deps]` or `RunContext`, also in a union or `Annotated`."""
     for member in union_members(annotation):
         cls = get_origin(member) or member
         if isinstance(cls, type) and cls in context.__mro__[:-2]:  # without Generic and object
@@ -161,10 +161,10 @@ def _is_context(annotation: Any, context: type) -> bool:
 
 
 def _unpacked(fields: Any) -> Iterator[Parameter]:
-    """The keys of `**options: Unpack[Options]`."""
+    """Yield the keys of `**options: Unpack[Options]`."""
     for name, annotation in typing_extensions.get_type_hints(fields, include_extras=True).items():
         marker: Any = get_origin(annotation)
-        # Where annotations are strings, the class itself has not seen the markers.
+        # If annotations are strings, `__required_keys__` ignores the markers.
         is_required = marker is typing.Required or (
             marker is not typing.NotRequired and name in fields.__required_keys__
         )
@@ -173,11 +173,11 @@ def _unpacked(fields: Any) -> Iterator[Parameter]:
 
 
 class _Scope:
-    """Where the names in a function's annotations are looked up."""
+    """Resolves the names in a function's annotations."""
 
     def __init__(self, function: Any, context: type) -> None:
-        self._origin = written = as_written(function)
-        # A module may import the context's class for its type checker only.
+        self._origin = written = unwrapped(function)
+        # A module may import the context's class only for type checkers.
         self._globals = {context.__name__: context, **getattr(written, "__globals__", {})}
 
     def resolve(self, annotation: Any) -> Any:
@@ -194,7 +194,7 @@ class _Scope:
         raise unknown
 
     def returns(self) -> Any:
-        """The return annotation; Any where there is none, or none that can be resolved."""
+        """Return the return annotation; Any if there is none, or it cannot be resolved."""
         annotation = getattr(self._origin, "__annotations__", {}).get("return", Any)
         try:
             return self.resolve(annotation)
@@ -202,18 +202,18 @@ class _Scope:
             return Any
 
     def _locals(self) -> Iterator[Mapping[str, Any]]:
-        """Nothing; what the function closes over; the places from which the tool is being made."""
+        """Yield no variables, then the closure of the function, then those where the tool is created."""
         yield {}
         code, cells = getattr(self._origin, "__code__", None), getattr(self._origin, "__closure__", None)
         if code is not None and cells:
             yield {name: _contents(cell) for name, cell in zip(code.co_freevars, cells, strict=True)}
-        frame, _ = outside()
+        frame, _ = calling_frame()
         if frame is not None:
             yield frame.f_locals
 
 
-def outside() -> tuple[types.FrameType | None, int]:
-    """The innermost frame that is not of this package, and how many are before it."""
+def calling_frame() -> tuple[types.FrameType | None, int]:
+    """Return the innermost frame outside this package, and its depth."""
     frame, depth = inspect.currentframe(), 0
     while frame is not None and str(frame.f_globals.get("__name__")).startswith("wesichain."):
         frame, depth = frame.f_back, depth + 1
@@ -228,12 +228,12 @@ def _contents(cell: types.CellType) -> Any:
 
 
 def is_or_calls(test: Callable[[Any], bool], function: object) -> bool:
-    """Whether something is true of a function, or of the `__call__` of a callable object."""
+    """Whether a test is true for a function, or for the `__call__` of a callable object."""
     return test(function) or (not inspect.isroutine(function) and test(type(function).__call__))
 
 
-def as_written(function: Any) -> Any:
-    """The function that somebody wrote, inside partials, methods, wrappers and callable objects."""
+def unwrapped(function: Any) -> Any:
+    """Return the function inside partials, methods, wrappers and callable objects."""
     while True:
         if isinstance(function, functools.partial):
             function = function.func  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]  # Any
@@ -247,22 +247,22 @@ def as_written(function: Any) -> Any:
             return function
 
 
-_ONE_BY_ONE = (
+_ITERABLES = (
     *(abc.Iterable, abc.Iterator, abc.Generator, abc.Collection),
     *(abc.AsyncIterable, abc.AsyncIterator, abc.AsyncGenerator),
 )
 
 
-def collected(annotation: Any) -> Any:
-    """A list for what is given one by one: JSON has no iterators, and pydantic would check them late."""
+def with_lists(annotation: Any) -> Any:
+    """Replace an iterable by a list: JSON has no iterators, and pydantic would check their items lazily."""
     origin = get_origin(annotation) or annotation
     return (
-        list.__class_getitem__(*(get_args(annotation)[:1] or (Any,))) if origin in _ONE_BY_ONE else annotation
+        list.__class_getitem__(*(get_args(annotation)[:1] or (Any,))) if origin in _ITERABLES else annotation
     )
 
 
 def union_members(annotation: Any) -> tuple[Any, ...]:
-    """The types that a value of this annotation may have, without `Annotated`; one where it is no union."""
+    """Return the members of a union without `Annotated`, or the type itself if it is not a union."""
     if get_origin(annotation) is Annotated:
         return union_members(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
@@ -271,14 +271,14 @@ def union_members(annotation: Any) -> tuple[Any, ...]:
 
 
 class Docstring(Value):
-    """The description, without sections, and one text a parameter."""
+    """The description without its sections, and a text for each parameter."""
 
     description: str = ""
     parameters: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def read_docstring(text: str | None) -> Docstring:
-    """Read a Google, NumPy, Sphinx or Epydoc docstring; one in no style is all description."""
+    """Read a Google, NumPy, Sphinx or Epydoc docstring; any other is a description as a whole."""
     cleaned = inspect.cleandoc(text or "").strip()
     if "\n" not in cleaned:
         return Docstring(cleaned)
