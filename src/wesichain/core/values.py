@@ -92,7 +92,7 @@ class _Sample(Struct):
 
 
 _factory: Any = _Sample.__struct_defaults__[0]
-_Factory: type[Any] = type(_factory)
+_Factory: Any = _factory.__class__
 _FIELD: Any = vars(dataclasses)["_FIELD"]  # marks a field; to make a sample of one takes as long as a module
 
 
