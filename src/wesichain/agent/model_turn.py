@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, assert_never
 
 from wesichain.core import ContentOmitted, LlmRequest, LlmResponse, Message, Role
 from wesichain.core.internal import NO_SETTINGS, replace
@@ -18,13 +18,15 @@ from wesichain.policy import Retry
 
 from .calls.batch import Slot
 from .effects import JournalEntry, OnText
-from .model_context import ModelContext
 from .phases import Acting, Active, Completed, LimitName, Observing, Phase, Thinking
 from .rules import sentences
 from .rules.checks import Checks, Refused
 from .rules.reply_judge import Answer, CallPlan, Malformed, Pause, Rejected, Verdict, is_response
 from .run_state import PASSING, CutOff, FaultDecision, LimitAbove, RunState, Stopped
 from .trail import Observed
+
+if TYPE_CHECKING:
+    from .model_context import ModelContext
 
 OutT = TypeVar("OutT")
 
@@ -60,7 +62,7 @@ class ModelTurn(Generic[OutT]):
         self.follows = False
         self.last_content = ""
         if run.settings.context or run.tally.cuts:
-            self.context = ModelContext(run, phase)
+            self.context = _context_of(run, phase)
 
     def resume(self, reply: LlmResponse | None, messages: Sequence[Message]) -> None:
         """Continue an interrupted run, perhaps with a reply that had arrived before."""
@@ -79,7 +81,7 @@ class ModelTurn(Generic[OutT]):
         self.follows = False
         words = (message.text for message in reversed(thinking.messages) if message.role is Role.ASSISTANT)
         self.last_content = next(words, "")  # the same as in a run that is resumed here
-        self.context = ModelContext(self._run, thinking) if self._run.settings.context else None
+        self.context = _context_of(self._run, thinking) if self._run.settings.context else None
 
     def observed(self, length: int, *, went_well: bool) -> None:
         """Take note that the calls have ended. If all went well, events have the first `length` messages."""
@@ -374,6 +376,12 @@ class ModelTurn(Generic[OutT]):
         resource: Any = refusal.resource
         stopped_by: LimitName = resource
         return phase.complete(output, text=text, spent=run.spent(), step=run.step, stopped_by=stopped_by)
+
+
+def _context_of(run: RunState[Any], phase: Active[Any]) -> ModelContext:
+    from .model_context import ModelContext  # loaded with the first view
+
+    return ModelContext(run, phase)
 
 
 def _text_of(checked: tuple[object, str]) -> str:

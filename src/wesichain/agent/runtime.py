@@ -308,10 +308,9 @@ class AgentRuntime(Generic[OutT]):
     ) -> Idle[OutT]:
         """The first phase of a run of a task with these options."""
         idle = self.start(task, history, run_id, instructions=given.instructions, advice=given.advice)
-        budget = given.kept_budget
-        if given.settings is None and budget is None:
+        if given.settings is None and given.budget is None:
             return idle
-        return begin(replace(idle.info, settings=given.settings, budget=budget), idle.trail)
+        return begin(replace(idle.info, settings=given.settings, budget=given.kept_budget), idle.trail)
 
     def run(
         self, task: object, *, history: Sequence[Message] = (), **options: Unpack[RunKeywords]

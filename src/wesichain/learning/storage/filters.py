@@ -46,8 +46,8 @@ def parse_where(where: Mapping[str, Any] | None) -> Filter:
             _check(field, name, value)
             conditions.append((field, OPERATORS[name], value))
 
-    if not conditions:
-        return lambda *_: True
+    def passes_all(*_: object) -> bool:
+        return True
 
     def passes(bullet: PlaybookBullet, domain: str) -> bool:
         return all(
@@ -55,7 +55,7 @@ def parse_where(where: Mapping[str, Any] | None) -> Filter:
             for field, compare, value in conditions
         )
 
-    return passes
+    return passes if conditions else passes_all
 
 
 def _check(field: str, name: str, value: object) -> None:
