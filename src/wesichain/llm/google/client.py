@@ -159,12 +159,17 @@ def _not_accepted(why: str) -> ConfigError:
 
 
 async def _ask(sdk: genai.Client, model: str, body: _Body, *, stream: bool) -> tuple[Any, Any]:
-    """The reply as the SDK gives it: a response, and where it is streamed, the iterator of the next ones."""
+    """The SDK's response and None; of a stream the first piece, or the error that cut it, and the rest."""
     models: Any = sdk.aio.models  # a union of types too wide to pass on
     ask = models.generate_content_stream if stream else models.generate_content
     try:
         reply = await ask(model=model, contents=body.contents, config=body.config)
-        return (await anext(aiter(reply), None), reply) if stream else (reply, None)
+        if not stream:
+            return reply, None
+        try:
+            return await anext(aiter(reply), None), reply
+        except (errors.UnknownApiResponseError, httpx2.ReadError, httpx2.RemoteProtocolError) as error:
+            return error, reply
     except (errors.UnknownApiResponseError, JSONDecodeError) as error:
         raise httpx2.DecodingError(str(error)) from error
     except ValueError as error:  # some options are of Vertex AI alone, and others of Google's own API
@@ -206,14 +211,19 @@ class _RequestWriter(httpx2.AsyncBaseTransport):
 
 
 async def _events(
-    first: types.GenerateContentResponse | None, rest: AsyncIterator[types.GenerateContentResponse]
+    first: types.GenerateContentResponse | Exception | None,
+    rest: AsyncIterator[types.GenerateContentResponse],
 ) -> AsyncGenerator[bytes, None]:
+    if isinstance(first, Exception):
+        raise httpx2.ReadError(str(first)) from first
     try:
         if first is not None:
             yield b"data: " + _plain(first) + b"\n\n"
         async for piece in rest:
             yield b"data: " + _plain(piece) + b"\n\n"
-    except (errors.APIError, ValueError) as error:
+    except (
+        Exception
+    ) as error:  # the SDK's connections may be of httpx or aiohttp, which have errors of their own
         raise httpx2.ReadError(str(error)) from error
 
 

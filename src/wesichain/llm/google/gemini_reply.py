@@ -52,6 +52,7 @@ class GeminiReply(Reply):
             raise self._endpoint.unreadable("JSON that is not a reply of Gemini")
         for _ in self._take_piece(body):
             pass
+        self.is_over = True
 
     @override
     def take(self, event: SseEvent) -> Iterator[StreamItem]:
@@ -87,7 +88,8 @@ class GeminiReply(Reply):
     @override
     def whole(self) -> LlmResponse:
         if not self._finish and not self._blocked:
-            raise self._endpoint.cut() if self._parts else self._endpoint.unreadable("no candidate in it")
+            is_empty = self.is_over and not self._parts
+            raise self._endpoint.unreadable("no candidate in it") if is_empty else self._endpoint.cut()
         calls = tuple(self._call(part) for part in self._parts if "functionCall" in part)
         texts = [part for part in self._parts if "text" in part]
         is_own = any("thought" in part or "thoughtSignature" in part for part in self._parts) or any(

@@ -18,7 +18,7 @@ from wesichain.core import (
     Usage,
 )
 from wesichain.core.internal import NO_SETTINGS, Value, replace, streams_to_listener
-from wesichain.errors import ConfigError, LlmResponseError
+from wesichain.errors import ConfigError
 from wesichain.llm.calls import ToolNames, stops_of, tool_choice
 from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.react_text.reasoning import ReasoningStyle, opened_by
@@ -201,9 +201,6 @@ class LocalLlm:
                 if event.get("stop"):
                     self.timings = _timings(event.get("timings") or {})
                 yield event
-                if event.get("stop"):
-                    return
-        raise LlmResponseError("llama.cpp ended its reply without a last word; ask again", retryable=True)
 
 
 def _readable(text: str, request: LlmRequest) -> str:

@@ -13,7 +13,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from wesichain.core.internal import Delivery
-from wesichain.errors import ConfigError, LlmTransportError
+from wesichain.errors import ConfigError, LlmResponseError, LlmTransportError
 from wesichain.llm.transport.keys import clean_key
 
 from .files.fetch import fetch_model
@@ -57,7 +57,7 @@ class SharedModel:
         engine, address = ready if ready is not None else await off_loop(self._open)
         try:
             yield address
-        except LlmTransportError as error:
+        except (LlmTransportError, LlmResponseError) as error:
             if not isinstance(error.__cause__, TimeoutError):  # it was only slow, and others may wait for it
                 await off_loop(lambda _stop: engine.stop(address))
             raise

@@ -32,14 +32,18 @@ async def ask(
 async def ask_stream(
     address: Address, body: dict[str, Any], *, deadline: float | None = None
 ) -> AsyncGenerator[dict[str, Any], None]:
-    """A completion in pieces: `content` in each, and in the last one also what it cost."""
+    """The events of a completion: `content` in each; the last one also has `stop`, and what it cost."""
     rest = b""
     async with aclosing(_post(address, "/completion", {**body, "stream": True}, deadline)) as parts:
         async for part in parts:
             *events, rest = (rest + part).split(b"\n\n")
             for event in events:
                 if event.startswith(b"data: {"):
-                    yield _unless_error(address, _object(event.removeprefix(b"data: ")))
+                    value = _unless_error(address, _object(event.removeprefix(b"data: ")))
+                    yield value
+                    if value.get("stop"):
+                        return
+    raise _endpoint(address).cut()
 
 
 def _unless_error(address: Address, event: dict[str, Any]) -> dict[str, Any]:
@@ -59,6 +63,7 @@ async def _post(
     key = f"Authorization: Bearer {address.key}\r\n" if address.key else ""
     head = f"POST {place.path}{path} HTTP/1.1\r\nHost: {place.netloc}\r\n{key}"
     head += f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\nConnection: close\r\n\r\n"
+    has_begun = False
     try:
         reader, writer = await _connect(place)
         try:
@@ -68,7 +73,7 @@ async def _post(
                 status, headers = await _read_head(reader)
                 if status != 200:
                     raise _refusal(address, status, await reader.read())
-            size = -1
+            has_begun, size = True, -1
             while size:
                 async with asyncio.timeout(deadline):  # not around the yield: the caller's time is its own
                     piece, size = await _read_piece(reader, headers)
@@ -76,9 +81,9 @@ async def _post(
         finally:
             writer.close()
     except TimeoutError as error:
-        raise Endpoint(place.netloc, model="", key_variable="").silent(deadline or 0.0) from error
+        raise _endpoint(address).silent(deadline or 0.0) from error
     except (OSError, EOFError, ValueError) as error:
-        raise _broken(address, place, error) from error
+        raise (_cut(address, error) if has_begun else _unreachable(address, error)) from error
 
 
 async def _connect(place: SplitResult) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -111,7 +116,10 @@ async def _read_head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]
 async def _read_piece(reader: asyncio.StreamReader, headers: dict[str, str]) -> tuple[bytes, int]:
     """The next bytes, and how many there are to come at least: 0 at the end."""
     if headers.get("transfer-encoding") == "chunked":
-        size = int((await reader.readline()).partition(b";")[0], 16)
+        line = await reader.readline()
+        if not line:
+            raise EOFError("the connection was closed before the last chunk")
+        size = int(line.partition(b";")[0], 16)
         piece = await reader.readexactly(size)
         await reader.readexactly(2)
         return piece, size
@@ -124,16 +132,25 @@ async def _read_piece(reader: asyncio.StreamReader, headers: dict[str, str]) -> 
 # --- faults ---------------------------------------------------------------------------------------
 
 
-def _broken(address: Address, place: SplitResult, error: Exception) -> LlmTransportError:
+_ENDED = "its process ended (is there enough memory?) and is started again with the next request"
+
+
+def _cut(address: Address, error: Exception) -> LlmResponseError:
+    if address.elsewhere:
+        return _endpoint(address).cut(error)
+    return LlmResponseError(f"the reply of the local model was cut off: {_ENDED}", retryable=True)
+
+
+def _unreachable(address: Address, error: Exception) -> LlmTransportError:
     if address.elsewhere:
         why = " ".join(str(error).split())[:200] or type(error).__name__
-        said = f"the llama.cpp server at {place.netloc} cannot be reached, or broke off: {why}; "
+        said = f"cannot reach the llama.cpp server at {urlsplit(address.url).netloc}: {why}; "
         return LlmTransportError(said + "check base_url, and that it runs", retryable=True)
-    return LlmTransportError(
-        "the process of the local model ended in the middle of a reply (is there memory enough?); "
-        "it is started again at the next question",
-        retryable=True,
-    )
+    return LlmTransportError(f"the local model does not answer: {_ENDED}", retryable=True)
+
+
+def _endpoint(address: Address) -> Endpoint:
+    return Endpoint(urlsplit(address.url).netloc, model="", key_variable="")
 
 
 def _refusal(address: Address, status: int, body: bytes) -> LlmRejectedError | LlmTransportError:

@@ -196,7 +196,7 @@ class HttpTransport:
             async for chunk in chunks:
                 for event in scanner.feed(chunk):
                     yield event
-        for event in scanner.close():
+        for event in _last_events(scanner, endpoint):
             yield event
 
     async def _read(self, endpoint: Endpoint, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
@@ -274,6 +274,18 @@ class HttpTransport:
 
     def _overdue(self, seconds: float) -> LlmError:
         return self._links.get().line.endpoint.overdue(seconds)
+
+
+def _last_events(scanner: Scanner, endpoint: Endpoint) -> list[SseEvent]:
+    """The event that the end of the stream completes, if any. If it is not JSON, the stream was cut."""
+    try:
+        events = scanner.close()
+        for event in events:
+            if not event.data.lstrip().startswith("[DONE]"):
+                parse_json(event.data)
+    except (CodecError, LlmResponseError) as error:
+        raise endpoint.cut() from error
+    return events
 
 
 def event_object(event: SseEvent, endpoint: Endpoint) -> dict[str, Any]:
