@@ -13,7 +13,6 @@ from wesichain.core import (
     LlmResponse,
     StreamItem,
     TextChunk,
-    ToolCall,
     ToolCallChunk,
     Usage,
 )
@@ -27,13 +26,13 @@ from wesichain.llm.calls import (
     as_string,
     read_args,
     sealed,
-    whole_number,
 )
 from wesichain.llm.finish_reasons import CHAT
 from wesichain.llm.transport.faults import Endpoint
 from wesichain.llm.transport.http import Reply, event_object
 from wesichain.llm.transport.sse import SseEvent
 
+from .usage import usage_of
 from .wire import OPAQUE
 
 # Fields that a provider put into its message and wants to see again in the same turn.
@@ -97,10 +96,7 @@ class ChatReply(Reply):
             raise self._endpoint.cut()
         if not self._has_begun:
             raise self._endpoint.unreadable("no choice in it")
-        calls = (
-            ToolCall(call.id, self._names.from_wire(call.name), read_args("".join(call.pieces)))
-            for call in self._calls
-        )
+        calls = (self.call(call.id, call.name, read_args("".join(call.pieces))) for call in self._calls)
         response = LlmResponse(
             content="".join(self._text),
             tool_calls=tuple(calls),
@@ -134,7 +130,7 @@ class ChatReply(Reply):
 
     def _take_usage(self, body: dict[str, Any]) -> None:
         if is_object(usage := body.get("usage")):
-            self._usage = _usage(usage)
+            self._usage = usage_of(usage, reading="prompt", writing="completion")
 
     def _take_choice(self, choice: object, *, part: str) -> Iterator[StreamItem]:
         if is_object(choice):
@@ -213,14 +209,3 @@ def _extend(details: list[dict[str, Any]], new: object) -> None:
                 last[key] = as_string(last.get(key)) + value
             elif value is not None:
                 last[key] = value
-
-
-def _usage(usage: dict[str, Any]) -> Usage:
-    read, written = whole_number(usage.get("prompt_tokens")), whole_number(usage.get("completion_tokens"))
-    of_read = as_object(usage.get("prompt_tokens_details"))
-    of_written = as_object(usage.get("completion_tokens_details"))
-    cached = whole_number(of_read.get("cached_tokens")) or whole_number(usage.get("prompt_cache_hit_tokens"))
-    stored = whole_number(of_read.get("cache_write_tokens"))
-    reasoning = whole_number(of_written.get("reasoning_tokens"))
-    cached = min(cached, read)
-    return Usage(read, written, cached, min(stored, read - cached), min(reasoning, written))

@@ -15,9 +15,7 @@ from wesichain.core import (
     Part,
     StreamItem,
     TextChunk,
-    ToolCall,
     ToolCallChunk,
-    Usage,
 )
 from wesichain.core.internal import is_array, is_object, media_type_of
 from wesichain.errors import LlmResponseError
@@ -30,7 +28,6 @@ from wesichain.llm.calls import (
     as_string,
     read_args,
     sealed,
-    whole_number,
 )
 from wesichain.llm.finish_reasons import INCOMPLETE_RESPONSES, RESPONSES, ending_of
 from wesichain.llm.transport.faults import Endpoint
@@ -38,6 +35,7 @@ from wesichain.llm.transport.http import Reply, event_object
 from wesichain.llm.transport.sse import SseEvent
 
 from .items import OPAQUE
+from .usage import usage_of
 
 # Items that are calls for the client to answer, beside functions. A run has no answer to them.
 _UNANSWERED = {
@@ -104,13 +102,17 @@ class ResponseReply(Reply):
         messages = [item for item in items if item.get("type") == "message"]
         said = [part for message in messages for part in as_objects(message.get("content"))]
         refusal = "".join(as_string(part.get("refusal")) for part in said if part.get("type") == "refusal")
-        calls = tuple(_call(item, self._names) for item in items if item.get("type") == "function_call")
+        calls = tuple(
+            self.call(item.get("call_id"), item.get("name"), read_args(as_string(item.get("arguments"))))
+            for item in items
+            if item.get("type") == "function_call"
+        )
         return LlmResponse(
             content="".join(
                 as_string(part.get("text")) for part in said if part.get("type") == "output_text"
             ),
             tool_calls=calls,
-            usage=_usage(as_object(body.get("usage"))),
+            usage=usage_of(as_object(body.get("usage")), reading="input", writing="output"),
             finish_reason=_finish(body, self._endpoint, has_calls=bool(calls), is_refused=bool(refusal)),
             reasoning="\n".join(_thoughts(items)),
             opaque=sealed({OPAQUE: _layout(items), REFUSAL: refusal}),
@@ -155,11 +157,6 @@ def _finish(
     return "tool_calls" if has_calls else "stop"
 
 
-def _call(item: dict[str, Any], names: ToolNames) -> ToolCall:
-    name = names.from_wire(as_string(item.get("name")))
-    return ToolCall(as_string(item.get("call_id")), name, read_args(as_string(item.get("arguments"))))
-
-
 def _layout(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The items as they go back, where some are the provider's own; the message itself has the calls."""
     if all(item.get("type") in ("message", "function_call") for item in items):
@@ -188,10 +185,3 @@ def _pictures(items: Sequence[dict[str, Any]]) -> Iterator[Part]:
                 continue
             if media_type_of(data).startswith("image/"):
                 yield Image(data)
-
-
-def _usage(usage: Mapping[str, Any]) -> Usage:
-    read, written = whole_number(usage.get("input_tokens")), whole_number(usage.get("output_tokens"))
-    cached = whole_number(as_object(usage.get("input_tokens_details")).get("cached_tokens"))
-    thought = whole_number(as_object(usage.get("output_tokens_details")).get("reasoning_tokens"))
-    return Usage(read, written, min(cached, read), 0, min(thought, written))
