@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from wesichain.core import LlmRequest, Message, ModelSettings, Role
-from wesichain.core.internal import is_array, is_object
+from wesichain.core import LlmRequest, Message, ModelSettings, Role, Usage
+from wesichain.core.internal import is_array
 from wesichain.errors import ConfigError
 
+from .calls import as_object, as_objects, whole_number
 from .media_blocks import Block, blocks_of
 from .supported_settings import ReasoningForm
 
@@ -44,18 +45,31 @@ def assistant_blocks(
     omitted: list[str],
 ) -> list[Block]:
     """The blocks of a reply: signed ones as they came (`Message.opaque` under `owner`) among the others."""
-    layout = message.opaque.get(owner) if is_object(message.opaque) else None
-    if not is_array(layout):
+    layout = layout_of(message, owner)
+    if layout is None:
         said = blocks_of(message.content, lambda _: "an assistant says text alone here", text, omitted)
         return [*(block for block in said if block["text"].strip()), *calls]
+    blocks = with_calls(layout, calls, is_call)
+    return [block for block in blocks if "text" not in block or str(block["text"]).strip()]
+
+
+def layout_of(message: Message, owner: str) -> list[Block] | None:
+    """The blocks of a reply as its provider sent them, where `Message.opaque` has them under `owner`."""
+    layout = as_object(message.opaque).get(owner)
+    return as_objects(layout) if is_array(layout) else None
+
+
+def with_calls(
+    layout: Sequence[Block], calls: Iterable[Block], is_call: Callable[[Block], bool]
+) -> Iterator[Block]:
+    """A layout with the calls in the places where it marks one, and the other calls after it."""
     waiting = iter(calls)
-    blocks: list[Block] = []
-    for block in filter(is_object, layout):
-        if is_call(block):
-            blocks.extend(call for call in [next(waiting, None)] if call)
-        elif "text" not in block or str(block["text"]).strip():
-            blocks.append(block)
-    return [*blocks, *waiting]
+    for block in layout:
+        if not is_call(block):
+            yield block
+        elif (call := next(waiting, None)) is not None:
+            yield call
+    yield from waiting
 
 
 def cache_lifetime(request: LlmRequest, *, caching: bool) -> dict[str, str] | None:
@@ -73,6 +87,13 @@ def marked_turns(body: dict[str, Any]) -> list[dict[str, Any]]:
     that of now. A provider looks back twenty blocks only, which many calls in one reply would exceed.
     """
     return [turn for turn in body["messages"] if turn["role"] == "user"][-2:]
+
+
+def usage_of(*, fresh: object, cached: object, stored: object, written: object, thought: object = 0) -> Usage:
+    """The usage of a reply. Both APIs count tokens read fresh, from the cache and into it apart."""
+    hits, writes, output = whole_number(cached), whole_number(stored), whole_number(written)
+    read = whole_number(fresh) + hits + writes
+    return Usage(read, output, hits, writes, min(whole_number(thought), output))
 
 
 def legal_id(id: str) -> str:

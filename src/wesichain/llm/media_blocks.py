@@ -9,6 +9,9 @@ from wesichain.core import Content, Document, Text
 from wesichain.core.internal import Media, omitted_line, parts_of
 
 Block = dict[str, Any]
+# The formats of images that Claude takes, and Bedrock's names for them.
+PICTURES = {"image/jpeg": "jpeg", "image/png": "png", "image/gif": "gif", "image/webp": "webp"}
+
 WriteMedia = Callable[[Media], Block | str]
 
 
@@ -27,6 +30,26 @@ def _block(part: Text | Media, write: WriteMedia, text: Callable[[str], Block], 
         return block
     omitted.append(omitted_line(part, block))
     return text(omitted[-1])
+
+
+def content_of(
+    content: Content, write: WriteMedia, text: Callable[[str], Block], omitted: list[str]
+) -> str | list[Block]:
+    """A text as it is, and parts as the blocks of `blocks_of`."""
+    return content if isinstance(content, str) else blocks_of(content, write, text, omitted)
+
+
+def media_in(content: Content) -> tuple[Media, ...]:
+    """The parts of a content that are not text."""
+    return () if isinstance(content, str) else tuple(part for part in content if not isinstance(part, Text))
+
+
+def bare_text(text: str) -> Block:
+    return {"text": text}
+
+
+def typed_text(text: str) -> Block:
+    return {"type": "text", "text": text}
 
 
 def data_url(part: Media) -> str:

@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 
 from wesichain.core import LlmRequest, LlmTraits, ToolSpec
 from wesichain.core.internal import is_array, is_object, replace
-from wesichain.errors import ConfigError, LlmRejectedError, MissingDependencyError
+from wesichain.errors import LlmRejectedError, MissingDependencyError
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.strict_forms import strict_form
 from wesichain.llm.supported_settings import supported
@@ -25,7 +25,7 @@ except ImportError as error:
 from wesichain.llm.transport.faults import Endpoint
 from wesichain.llm.transport.http import ProviderRoute
 from wesichain.llm.transport.keys import PLACEHOLDER, KeyAccount, host_of
-from wesichain.llm.transport.model import Adapter, HttpLlm, HttpSettings
+from wesichain.llm.transport.model import Adapter, HttpLlm, HttpSettings, check_client
 
 from .message_reply import MessageReply
 from .wire import to_wire
@@ -71,8 +71,7 @@ class AnthropicClient(HttpLlm):
         client: anthropic.AsyncAnthropic | None = None,
         **settings: Unpack[HttpSettings],
     ) -> None:
-        if client is not None and not isinstance(client, anthropic.AsyncAnthropic):  # pyright: ignore[reportUnnecessaryIsInstance]  # hosts pass anything
-            raise ConfigError(f"client= is {type(client).__name__}; give an anthropic.AsyncAnthropic")
+        check_client(client, anthropic.AsyncAnthropic, "an anthropic.AsyncAnthropic")
         self._client = client
         api = api_version(settings.get("base_url"), settings.get("headers") or {}, client)
         support = supported("anthropic", model, api=api)

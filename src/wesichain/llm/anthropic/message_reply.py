@@ -10,7 +10,8 @@ from typing_extensions import override
 from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCallChunk, Usage
 from wesichain.core.internal import Mutable, field, is_array, is_object
 from wesichain.llm import citations
-from wesichain.llm.calls import REFUSAL, ToolNames, as_object, as_string, read_args, sealed, whole_number
+from wesichain.llm.block_turns import usage_of
+from wesichain.llm.calls import REFUSAL, ToolNames, as_object, as_string, read_args, sealed
 from wesichain.llm.finish_reasons import ANTHROPIC
 from wesichain.llm.transport.faults import Endpoint
 from wesichain.llm.transport.http import Reply, event_object
@@ -163,13 +164,13 @@ class MessageReply(Reply):
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
-    """The API counts what was read fresh, from the cache and into it, each without the others."""
-    cached = whole_number(usage.get("cache_read_input_tokens"))
-    stored = whole_number(usage.get("cache_creation_input_tokens"))
-    written = whole_number(usage.get("output_tokens"))
-    thought = whole_number(as_object(usage.get("output_tokens_details")).get("thinking_tokens"))
-    read = whole_number(usage.get("input_tokens")) + cached + stored
-    return Usage(read, written, cached, stored, min(thought, written))
+    return usage_of(
+        fresh=usage.get("input_tokens"),
+        cached=usage.get("cache_read_input_tokens"),
+        stored=usage.get("cache_creation_input_tokens"),
+        written=usage.get("output_tokens"),
+        thought=as_object(usage.get("output_tokens_details")).get("thinking_tokens"),
+    )
 
 
 def _layout(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wesichain.core import Audio, Content, Image, JsonValue, LlmRequest, Message, Role, ToolCall, ToolSpec
+from wesichain.core import Audio, Image, JsonValue, LlmRequest, Message, Role, ToolCall, ToolSpec
 from wesichain.core.internal import Media, replace
 from wesichain.llm.block_turns import (
     assistant_blocks,
@@ -18,12 +18,10 @@ from wesichain.llm.block_turns import (
     turns_of,
 )
 from wesichain.llm.calls import ToolNames, require_ids, stops_of, tool_choice, with_settings, write_args
-from wesichain.llm.media_blocks import Block, blocks_of, text_in
+from wesichain.llm.media_blocks import PICTURES, Block, content_of, text_in, typed_text
 from wesichain.llm.supported_settings import ReasoningForm
 
 OPAQUE = "anthropic"  # whose data `Message.opaque` is: another provider's is not ours to send
-
-_PICTURES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 
 def to_wire(
@@ -88,33 +86,23 @@ def _mark(body: dict[str, Any], lifetime: dict[str, str]) -> None:
 
 def _blocks(message: Message, names: ToolNames, omitted: list[str]) -> list[Block]:
     if message.role is Role.USER:
-        return _content(message.content, omitted)
+        said = content_of(message.content, _media, typed_text, omitted)
+        return [typed_text(said)] if isinstance(said, str) else said
     if message.role is Role.TOOL:
         return [_result(message, omitted)]
     calls = [_tool_use(call, names) for call in message.tool_calls]
-    return assistant_blocks(message, calls, owner=OPAQUE, text=_text, is_call=_is_call, omitted=omitted)
+    return assistant_blocks(message, calls, owner=OPAQUE, text=typed_text, is_call=_is_call, omitted=omitted)
 
 
 def _is_call(block: Block) -> bool:
     return block.get("type") == "tool_use"
 
 
-def _content(content: Content, omitted: list[str]) -> list[Block]:
-    if isinstance(content, str):
-        return [_text(content)]
-    return blocks_of(content, _media, _text, omitted)
-
-
 def _result(message: Message, omitted: list[str]) -> Block:
-    text = isinstance(message.content, str)
-    content = message.content if text else _content(message.content, omitted)
+    content = content_of(message.content, _media, typed_text, omitted)
     failed = {"is_error": True} if message.is_error else {}
     call_id = legal_id(message.tool_call_id or "")
     return {"type": "tool_result", "tool_use_id": call_id, "content": content, **failed}
-
-
-def _text(text: str) -> Block:
-    return {"type": "text", "text": text}
 
 
 def _media(part: Media) -> Block | str:
@@ -125,7 +113,7 @@ def _media(part: Media) -> Block | str:
     if part.data is None:
         source = {"type": "url", "url": part.url}
     if isinstance(part, Image):
-        if part.data is not None and part.media_type not in _PICTURES:
+        if part.data is not None and part.media_type not in PICTURES:
             return "this provider takes JPEG, PNG, GIF and WebP alone"
         return {"type": "image", "source": source}
     named = {"title": part.name} if part.name else {}

@@ -10,7 +10,8 @@ from typing_extensions import override
 from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCallChunk, Usage
 from wesichain.core.internal import is_array, is_object
 from wesichain.llm import citations
-from wesichain.llm.calls import ToolNames, as_object, as_objects, as_string, read_args, sealed, whole_number
+from wesichain.llm.block_turns import usage_of
+from wesichain.llm.calls import ToolNames, as_object, as_objects, as_string, read_args, sealed
 from wesichain.llm.finish_reasons import CONVERSE
 from wesichain.llm.transport.faults import Endpoint
 from wesichain.llm.transport.http import Reply, event_object
@@ -144,8 +145,9 @@ def _layout(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
-    """Converse counts what was read fresh, from the cache and into it, each without the others."""
-    cached = whole_number(usage.get("cacheReadInputTokens"))
-    stored = whole_number(usage.get("cacheWriteInputTokens"))
-    read = whole_number(usage.get("inputTokens")) + cached + stored
-    return Usage(read, whole_number(usage.get("outputTokens")), cached, stored)
+    return usage_of(
+        fresh=usage.get("inputTokens"),
+        cached=usage.get("cacheReadInputTokens"),
+        stored=usage.get("cacheWriteInputTokens"),
+        written=usage.get("outputTokens"),
+    )

@@ -30,13 +30,12 @@ from wesichain.llm.block_turns import (
     turns_of,
 )
 from wesichain.llm.calls import ToolNames, require_ids, stops_of, tool_choice, with_settings, write_args
-from wesichain.llm.media_blocks import Block, blocks_of, text_in
+from wesichain.llm.media_blocks import PICTURES, Block, bare_text, blocks_of, text_in
 from wesichain.llm.strict_forms import strict_form
 from wesichain.llm.supported_settings import SupportedSettings
 
 OPAQUE = "bedrock"  # whose data `Message.opaque` is: another provider's is not ours to send
 
-_PICTURES = {"image/jpeg": "jpeg", "image/png": "png", "image/gif": "gif", "image/webp": "webp"}
 _ILLEGAL_IN_NAME = re.compile(r"[^A-Za-z0-9()\[\] -]+")
 
 
@@ -95,7 +94,7 @@ def _blocks(message: Message, names: ToolNames, omitted: list[str]) -> list[Bloc
             message,
             calls,
             owner=OPAQUE,
-            text=_text,
+            text=bare_text,
             is_call=lambda block: "toolUse" in block,
             omitted=omitted,
         )
@@ -109,13 +108,11 @@ def _blocks(message: Message, names: ToolNames, omitted: list[str]) -> list[Bloc
 
 def _content(content: Content, omitted: list[str]) -> list[Block]:
     """The blocks; one without anything in it is refused, so an empty text is a blank line."""
-    given = [{"text": content}] if isinstance(content, str) else blocks_of(content, _media, _text, omitted)
+    given = (
+        [{"text": content}] if isinstance(content, str) else blocks_of(content, _media, bare_text, omitted)
+    )
     kept = [block for block in given if "text" not in block or str(block["text"]).strip()]
-    return kept or [_text("(empty)")]
-
-
-def _text(text: str) -> Block:
-    return {"text": text}
+    return kept or [bare_text("(empty)")]
 
 
 def _media(part: Media) -> Block | str:
@@ -125,7 +122,7 @@ def _media(part: Media) -> Block | str:
     if part.data is None:
         return "this provider takes no addresses; give the bytes"
     if isinstance(part, Image):
-        form = _PICTURES.get(part.media_type)
+        form = PICTURES.get(part.media_type)
         if form is None:
             return "this provider takes JPEG, PNG, GIF and WebP alone"
         return {"image": {"format": form, "source": {"bytes": part.base64}}}
@@ -134,7 +131,7 @@ def _media(part: Media) -> Block | str:
 
 def _document(part: Document) -> Block | str:
     if (text := text_in(part)) is not None:
-        return _text(text)
+        return bare_text(text)
     if part.media_type != "application/pdf":
         return "this provider takes PDF and text alone"
     name = _ILLEGAL_IN_NAME.sub("-", part.name).strip() or "document"

@@ -25,7 +25,7 @@ except ImportError as error:
 from wesichain.llm.transport.faults import Endpoint
 from wesichain.llm.transport.http import ProviderRoute, certificates
 from wesichain.llm.transport.keys import PLACEHOLDER, KeyAccount, host_of
-from wesichain.llm.transport.model import Adapter, HttpLlm, HttpSettings
+from wesichain.llm.transport.model import Adapter, HttpLlm, HttpSettings, check_client
 
 from .gemini_reply import GeminiReply
 from .wire import to_wire
@@ -68,8 +68,7 @@ class GoogleClient(HttpLlm):
         client: genai.Client | None = None,
         **settings: Unpack[HttpSettings],
     ) -> None:
-        if client is not None and not isinstance(client, genai.Client):  # pyright: ignore[reportUnnecessaryIsInstance]  # hosts pass anything
-            raise ConfigError(f"client= is {type(client).__name__}; give a google.genai.Client")
+        check_client(client, genai.Client, "a google.genai.Client")
         self._client = client
         self._project, self._location, self._credentials = project, location, credentials
         support = supported("google", model)

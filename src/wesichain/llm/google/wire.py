@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wesichain.core import Content, JsonValue, LlmRequest, Message, ModelSettings, Role, Text, ToolCall
-from wesichain.core.internal import Media, is_array, is_object
-from wesichain.llm.block_turns import instructions_of
+from wesichain.core import JsonValue, LlmRequest, Message, ModelSettings, Role, ToolCall
+from wesichain.core.internal import Media, is_object
+from wesichain.llm.block_turns import instructions_of, layout_of
 from wesichain.llm.calls import ToolNames, require_ids, stops_of, tool_choice, with_settings, write_args
-from wesichain.llm.media_blocks import Block, blocks_of
+from wesichain.llm.media_blocks import Block, bare_text, blocks_of, media_in
 from wesichain.llm.supported_settings import ReasoningForm
 
 OPAQUE = "google"  # whose data `Message.opaque` is: another provider's is not ours to send
@@ -46,8 +46,8 @@ def to_contents(messages: Sequence[Message], names: ToolNames, omitted: list[str
             case Role.SYSTEM:
                 continue
             case Role.USER:
-                parts = blocks_of(message.content, _media, _text, omitted)
-                contents.append({"role": "user", "parts": parts or [_text("")]})
+                parts = blocks_of(message.content, _media, bare_text, omitted)
+                contents.append({"role": "user", "parts": parts or [bare_text("")]})
             case Role.ASSISTANT:
                 if parts := _assistant(message, names, called):
                     contents.append({"role": "model", "parts": parts})
@@ -67,7 +67,7 @@ def to_config(
     """The rest of a request: instructions, tools, the form of the answer, and the user's own fields."""
     config: dict[str, Any] = {"automatic_function_calling": {"disable": True}}
     if instructions := instructions_of(request):
-        config["system_instruction"] = {"parts": [_text(instructions)]}
+        config["system_instruction"] = {"parts": [bare_text(instructions)]}
     if request.tools:
         declared = [
             {
@@ -86,11 +86,11 @@ def to_config(
 
 def _assistant(message: Message, names: ToolNames, called: dict[str, tuple[str, bool]]) -> list[Block]:
     """The parts of a reply: thoughts and signatures as they came, and where they stood among the others."""
-    layout = message.opaque.get(OPAQUE) if is_object(message.opaque) else None
+    layout = layout_of(message, OPAQUE)
     waiting = iter(message.tool_calls)
     parts: list[Block] = []
-    if is_array(layout):
-        for part in filter(is_object, layout):
+    if layout is not None:
+        for part in layout:
             if "functionCall" not in part:
                 parts.append(part)
             elif (call := next(waiting, None)) is not None:
@@ -98,7 +98,7 @@ def _assistant(message: Message, names: ToolNames, called: dict[str, tuple[str, 
                 written = {"functionCall": _call(call, names, called, is_known=is_known)}
                 parts.append({**part, **written})
     else:
-        parts += blocks_of(message.content, _media, _text, [])
+        parts += blocks_of(message.content, _media, bare_text, [])
     return [*parts, *({"functionCall": _call(call, names, called, is_known=False)} for call in waiting)]
 
 
@@ -118,18 +118,9 @@ def _result(
     name, is_known = called.get(call_id, ("unknown", False))
     field = "error" if message.is_error else "result"
     response = {"name": name, "response": {field: message.text}, **({"id": call_id} if is_known else {})}
-    media: Content = () if isinstance(message.content, str) else _media_in(message.content)
-    blocks = blocks_of(media, _media, _text, omitted)
-    head = [_text(f"From the result of {name}:")] if blocks else []
+    blocks = blocks_of(media_in(message.content), _media, bare_text, omitted)
+    head = [bare_text(f"From the result of {name}:")] if blocks else []
     return {"functionResponse": response}, [*head, *blocks]
-
-
-def _media_in(content: Sequence[Text | Media]) -> tuple[Media, ...]:
-    return tuple(part for part in content if not isinstance(part, Text))
-
-
-def _text(text: str) -> Block:
-    return {"text": text}
 
 
 def _media(part: Media) -> Block | str:

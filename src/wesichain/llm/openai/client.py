@@ -23,7 +23,7 @@ except ImportError as error:
 from wesichain.llm.transport.faults import Endpoint
 from wesichain.llm.transport.http import Connect, ProviderRoute
 from wesichain.llm.transport.keys import PLACEHOLDER, KeyAccount, host_of
-from wesichain.llm.transport.model import Adapter, HttpLlm, HttpSettings
+from wesichain.llm.transport.model import Adapter, HttpLlm, HttpSettings, check_client
 
 from .chat_reply import ChatReply
 from .items import to_items
@@ -145,8 +145,7 @@ class OpenAiServer:
         client: openai.AsyncOpenAI | None,
         account: KeyAccount | None,
     ) -> None:
-        if client is not None and not isinstance(client, openai.AsyncOpenAI):  # pyright: ignore[reportUnnecessaryIsInstance]  # hosts pass anything
-            raise ConfigError(f"client= is {type(client).__name__}; give an openai.AsyncOpenAI")
+        check_client(client, openai.AsyncOpenAI, "an openai.AsyncOpenAI")
         self._model = model
         self._base_url = settings.get("base_url")
         self._api_key = settings.get("api_key")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from wesichain.core import Audio, Content, Image, JsonValue, LlmRequest, Message, Role, ToolCall, to_json
-from wesichain.core.internal import Media, is_array, is_object
-from wesichain.llm.block_turns import instructions_of
+from wesichain.core import Audio, Image, JsonValue, LlmRequest, Message, Role, ToolCall, to_json
+from wesichain.core.internal import Media
+from wesichain.llm.block_turns import instructions_of, layout_of, with_calls
 from wesichain.llm.calls import ToolNames, require_ids, with_settings, write_args
-from wesichain.llm.media_blocks import Block, blocks_of, data_url, text_in
+from wesichain.llm.media_blocks import Block, blocks_of, content_of, data_url, text_in
 from wesichain.llm.strict_forms import strict_form
 
 from .settings import response_settings
@@ -66,9 +66,9 @@ def _items(message: Message, names: ToolNames, omitted: list[str]) -> Iterator[d
         case Role.SYSTEM:
             return
         case Role.USER:
-            yield {"role": "user", "content": _content(message.content, omitted)}
+            yield {"role": "user", "content": content_of(message.content, _media, _text, omitted)}
         case Role.TOOL:
-            output = _content(message.content, omitted)
+            output = content_of(message.content, _media, _text, omitted)
             yield {"type": "function_call_output", "call_id": message.tool_call_id, "output": output}
         case Role.ASSISTANT:
             yield from _assistant(message, names, omitted)
@@ -76,19 +76,15 @@ def _items(message: Message, names: ToolNames, omitted: list[str]) -> Iterator[d
 
 def _assistant(message: Message, names: ToolNames, omitted: list[str]) -> Iterator[dict[str, Any]]:
     """The items of a reply: the provider's own as they came, and where they stood among the others."""
-    calls = iter([_call(call, names) for call in message.tool_calls])
-    layout = message.opaque.get(OPAQUE) if is_object(message.opaque) else None
-    if is_array(layout):
-        for item in filter(is_object, layout):
-            if item.get("type") == "function_call":
-                yield from filter(None, [next(calls, None)])
-            else:
-                yield item
-    else:
-        why = "an assistant says text alone here"
-        texts = [block["text"] for block in blocks_of(message.content, lambda _: why, _text, omitted)]
-        if any(texts):
-            yield {"role": "assistant", "content": "\n".join(texts)}
+    calls = [_call(call, names) for call in message.tool_calls]
+    layout = layout_of(message, OPAQUE)
+    if layout is not None:
+        yield from with_calls(layout, calls, lambda item: item.get("type") == "function_call")
+        return
+    why = "an assistant says text alone here"
+    texts = [block["text"] for block in blocks_of(message.content, lambda _: why, _text, omitted)]
+    if any(texts):
+        yield {"role": "assistant", "content": "\n".join(texts)}
     yield from calls
 
 
@@ -100,10 +96,6 @@ def _call(call: ToolCall, names: ToolNames) -> dict[str, Any]:
         "name": names.to_wire(call.name),
         "arguments": arguments,
     }
-
-
-def _content(content: Content, omitted: list[str]) -> str | list[Block]:
-    return content if isinstance(content, str) else blocks_of(content, _media, _text, omitted)
 
 
 def _text(text: str) -> Block:

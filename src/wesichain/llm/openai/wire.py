@@ -14,13 +14,12 @@ from wesichain.core import (
     LlmRequest,
     Message,
     Role,
-    Text,
     ToolSpec,
     to_json,
 )
 from wesichain.core.internal import Media, is_array
 from wesichain.llm.calls import REFUSAL, ToolNames, as_object, require_ids, with_settings, write_args
-from wesichain.llm.media_blocks import Block, blocks_of, data_url, text_in
+from wesichain.llm.media_blocks import Block, blocks_of, content_of, data_url, media_in, text_in, typed_text
 from wesichain.llm.strict_forms import strict_form
 
 from .settings import chat_settings
@@ -88,29 +87,25 @@ def _messages(messages: Iterable[Message], names: ToolNames, omitted: list[str])
             wire.append({"role": "tool", "tool_call_id": message.tool_call_id, "content": text})
             shown += more
         else:
-            wire.append({"role": message.role.value, "content": _content(message.content, omitted)})
+            wire.append(
+                {
+                    "role": message.role.value,
+                    "content": content_of(message.content, _media, typed_text, omitted),
+                }
+            )
     return [*wire, {"role": "user", "content": shown}] if shown else wire
-
-
-def _content(content: Content, omitted: list[str]) -> str | list[Block]:
-    return content if isinstance(content, str) else blocks_of(content, _media, _text, omitted)
 
 
 def _result(message: Message, omitted: list[str]) -> tuple[str, list[Block]]:
     """A tool's result: its text, and the blocks for what is not text."""
     if isinstance(message.content, str):
         return message.content, []
-    media = tuple(part for part in message.content if not isinstance(part, Text))
-    blocks = blocks_of(media, _media, _text, omitted)
+    blocks = blocks_of(media_in(message.content), _media, typed_text, omitted)
     if not blocks:
         return message.text, []
     below = f"[{len(blocks)} part(s) of this result follow in the next message]"
-    head = _text(f"From the result of call {message.tool_call_id}:")
+    head = typed_text(f"From the result of call {message.tool_call_id}:")
     return f"{message.text}\n{below}" if message.text else below, [head, *blocks]
-
-
-def _text(text: str) -> Block:
-    return {"type": "text", "text": text}
 
 
 def _media(part: Media) -> Block | str:
@@ -127,7 +122,7 @@ def _media(part: Media) -> Block | str:
 
 def _document(part: Document) -> Block | str:
     if (text := text_in(part)) is not None:
-        return _text(text)
+        return typed_text(text)
     if part.data is None:
         return "this provider takes no addresses of documents; give the bytes"
     if part.media_type != "application/pdf":
@@ -167,5 +162,7 @@ def _assistant_text(content: Content, omitted: list[str]) -> str:
     """The words of an assistant: here they are text alone."""
     if isinstance(content, str):
         return content
-    blocks = blocks_of(content, lambda _: "this provider takes text alone from an assistant", _text, omitted)
+    blocks = blocks_of(
+        content, lambda _: "this provider takes text alone from an assistant", typed_text, omitted
+    )
     return "\n".join(str(block["text"]) for block in blocks)

@@ -200,6 +200,12 @@ class HttpLlm:
         return ForeignText(tools, self._style, names.from_wire, self.traits.text_calls)
 
 
+def check_client(client: object, kind: type, name: str) -> None:
+    """Raise `ConfigError` for a `client=` that is not the SDK's."""
+    if client is not None and not isinstance(client, kind):
+        raise ConfigError(f"client= is {type(client).__name__}; give {name}")
+
+
 def _checked_headers(headers: Any) -> dict[str, str]:
     given: dict[Any, Any] = dict(headers or {})
     for name, value in given.items():
