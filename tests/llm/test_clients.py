@@ -108,9 +108,9 @@ class TestAClientOfTheSdk:
         check = "check base_url and the network"
         assert lines == [
             f"cannot reach Google: {json_error}; {check}",
-            f"the reply of Google was cut off ({parse}no JSON); ask again",
+            f"the reply of Google was cut off ({parse}no JSON); try again",
             f"cannot reach Google: {json_error}; {check}",
-            f"the reply of Google was cut off ({parse}none); ask again",
+            f"the reply of Google was cut off ({parse}none); try again",
         ]
 
     @pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
@@ -124,7 +124,7 @@ class TestAClientOfTheSdk:
                 options = genai.types.HttpOptions(base_url=server.url, httpx_async_client=connections)
                 sdk = genai.Client(api_key=KEY, http_options=options)
                 with pytest.raises(
-                    LlmResponseError, match=r"was cut off \(peer closed.*; ask again"
+                    LlmResponseError, match=r"was cut off \(peer closed.*; try again"
                 ) as caught:
                     await collect(GoogleClient("gemini-x", client=sdk, retries=0), REQUEST)
                 await connections.aclose()

@@ -161,7 +161,7 @@ async def test_a_stream_that_is_cut_is_an_error_that_says_so(wire: Any, end: Any
         begun = stream[:place]
         answer = promised(len(stream), begun) if end is promised else end(begun)
         async with ToxicServer(answer) as server:
-            with pytest.raises(LlmResponseError, match=r"was cut off.*; ask again") as caught:
+            with pytest.raises(LlmResponseError, match=r"was cut off.*; try again") as caught:
                 await collect(wire.client(server.url, api_key=KEY, retries=0), REQUEST)
         assert caught.value.retryable
         assert "base_url" not in str(caught.value)

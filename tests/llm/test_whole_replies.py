@@ -95,8 +95,8 @@ def gives(row: dict[str, Any]) -> list[Any]:
             return [reader.read(row["body"])]
         for event in row["events"]:
             name, data = event if isinstance(event, list) and len(event) == 2 else ("", event)
-            items += reader.take(SseEvent(data if isinstance(data, str) else json.dumps(data), name))
-        return [*items, reader.whole()]
+            items += reader.feed(SseEvent(data if isinstance(data, str) else json.dumps(data), name))
+        return [*items, reader.response()]
     except LlmError as error:
         return [*items, type(error).__name__, str(error), error.retryable]
 

@@ -1,3 +1,3 @@
-"""Models: one module a provider, and text ReAct for models that cannot call tools."""
+"""Models: one module per provider, and text ReAct for models that cannot call tools."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Parts for providers: which can be sent as they are, and the line for each that cannot."""
+"""Content parts as a provider's blocks, with a line of text for each part that cannot be sent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ WriteMedia = Callable[[Media], Block | str]
 def blocks_of(
     content: Content, write: WriteMedia, text: Callable[[str], Block], omitted: list[str]
 ) -> list[Block]:
-    """The parts as a provider's blocks; what `write` answers with a reason (a str) is left out, and told."""
+    """The parts as a provider's blocks. Where `write` returns a reason (a str), the part becomes a line
+    of text, which is added to `omitted`."""
     return [_block(part, write, text, omitted) for part in parts_of(content)]
 
 
@@ -57,7 +58,7 @@ def data_url(part: Media) -> str:
 
 
 def text_in(part: Document) -> str | None:
-    """A text document as text, under its name; None of any other."""
+    """A text document as text, after its name; None for any other document."""
     if part.data is None or not part.media_type.startswith("text/"):
         return None
     try:

@@ -137,9 +137,9 @@ def test_a_reply_is_read_back_as_it_was_meant(
     events += written.last(reply, usage=True)
     streamed = ChatReply(names, endpoint)
     for event in events:
-        for _ in streamed.take(SseEvent(event.decode().removeprefix("data: ").strip())):
+        for _ in streamed.feed(SseEvent(event.decode().removeprefix("data: ").strip())):
             pass
-    for read in (whole, streamed.whole()):
+    for read in (whole, streamed.response()):
         assert (read.content, read.usage, read.finish_reason) == (content, reply.usage, finish)
         assert [(call.name, call.args) for call in read.tool_calls] == [(c.name, c.args) for c in made]
         assert len({call.id for call in read.tool_calls}) == len(made)

@@ -122,7 +122,7 @@ async def test_thinking_that_the_prompt_opens_is_reasoning_where_nothing_holds_t
 
 async def test_a_reply_without_its_last_word_is_cut() -> None:
     async with Server({"content": "a"}).model() as llm:
-        with pytest.raises(LlmResponseError, match="was cut off; ask again") as caught:
+        with pytest.raises(LlmResponseError, match="was cut off; try again") as caught:
             await llm.complete(request())
     assert caught.value.retryable
 

@@ -131,7 +131,7 @@ async def test_what_does_not_fit_is_refused_and_not_asked_again(
 
 @with_tools
 async def test_a_picture_is_refused_by_name(base: str, tools: tuple[ToolSpec, ...]) -> None:
-    """The server says it with a 500: to ask again does not help."""
+    """The server says it with a 500: a retry does not help."""
     picture = Image(b"\x89PNG\r\n\x1a\n" + bytes(40))
     async with client(base) as llm:
         with pytest.raises(LlmRejectedError, match=r"image input is not supported.*leave it out") as caught:

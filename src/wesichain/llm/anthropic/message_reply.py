@@ -30,7 +30,7 @@ class _Block(Mutable):
     def kind(self) -> str:
         return str(self.data.get("type"))
 
-    def whole(self) -> dict[str, Any]:
+    def complete(self) -> dict[str, Any]:
         text = "".join(self.pieces)
         if self.kind in ("text", "thinking"):
             return {**self.data, self.kind: str(self.data.get(self.kind) or "") + text}
@@ -57,7 +57,7 @@ class MessageReply(Reply):
         self._usage: dict[str, Any] = {}
 
     @override
-    def take_body(self, body: object) -> None:
+    def feed_body(self, body: object) -> None:
         content = body.get("content") if is_object(body) else None
         if not is_object(body) or not is_array(content):
             raise self.unreadable(body, "JSON that is not a message")
@@ -67,7 +67,7 @@ class MessageReply(Reply):
         self.is_over = self._has_begun = True
 
     @override
-    def take(self, event: SseEvent) -> Iterator[StreamItem]:
+    def feed(self, event: SseEvent) -> Iterator[StreamItem]:
         data = event_object(event, self._endpoint)
         match data.get("type"):
             case "message_start":
@@ -91,16 +91,16 @@ class MessageReply(Reply):
                 pass  # pings, ends of blocks, and what is yet to be invented
 
     @override
-    def whole(self) -> LlmResponse:
+    def response(self) -> LlmResponse:
         if not self.is_over:
             raise self._endpoint.cut()
         if not self._has_begun:
             raise self._endpoint.unreadable("no message in it")
-        blocks = [block.whole() for _, block in sorted(self._blocks.items())]
+        blocks = [block.complete() for _, block in sorted(self._blocks.items())]
         texts = [as_string(block.get("text")) for block in blocks if block.get("type") == "text"]
         thoughts = [as_string(block.get("thinking")) for block in blocks if block.get("type") == "thinking"]
         calls = tuple(
-            self.call(block.get("id"), block.get("name"), block.get("input"))
+            self.tool_call(block.get("id"), block.get("name"), block.get("input"))
             for block in blocks
             if block.get("type") == "tool_use"
         )
@@ -118,7 +118,7 @@ class MessageReply(Reply):
             opaque=sealed({OPAQUE: layout, REFUSAL: refusal}),
             citations=citations.of_blocks(blocks),
         )
-        return self.ended(response, str(stop or ""), ANTHROPIC)
+        return self.with_finish_reason(response, str(stop or ""), ANTHROPIC)
 
     def _start(self, data: dict[str, Any]) -> Iterator[StreamItem]:
         block = data.get("content_block")

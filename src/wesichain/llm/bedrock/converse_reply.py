@@ -30,7 +30,7 @@ class ConverseReply(Reply):
         self._usage: Mapping[str, Any] = {}
 
     @override
-    def take_body(self, body: object) -> None:
+    def feed_body(self, body: object) -> None:
         given = as_object(body)
         content = as_object(as_object(given.get("output")).get("message")).get("content")
         if not is_array(content):
@@ -41,7 +41,7 @@ class ConverseReply(Reply):
         self._stop, self._usage = as_string(given.get("stopReason")), as_object(given.get("usage"))
 
     @override
-    def take(self, event: SseEvent) -> Iterator[StreamItem]:
+    def feed(self, event: SseEvent) -> Iterator[StreamItem]:
         data = event_object(event, self._endpoint)
         if event.name == "error":
             raise self._endpoint.reported(data)
@@ -59,12 +59,12 @@ class ConverseReply(Reply):
                 pass  # the start of the message, ends of blocks, and what is yet to be invented
 
     @override
-    def whole(self) -> LlmResponse:
+    def response(self) -> LlmResponse:
         if (stop := self._stop) is None:
             raise self._endpoint.cut()
         blocks = [_read_input(block) for _, block in sorted(self._blocks.items())]
         uses = [block["toolUse"] for block in blocks if is_object(block.get("toolUse"))]
-        calls = (self.call(use.get("toolUseId"), use.get("name"), use.get("input")) for use in uses)
+        calls = (self.tool_call(use.get("toolUseId"), use.get("name"), use.get("input")) for use in uses)
         is_own = any(block.keys() - {"text", "toolUse"} for block in blocks)
         response = LlmResponse(
             content="".join(_text_of(block) for block in blocks),
@@ -74,7 +74,7 @@ class ConverseReply(Reply):
             opaque=sealed({OPAQUE: _layout(blocks) if is_own else []}),
             citations=citations.of_converse(blocks),
         )
-        return self.ended(response, stop, CONVERSE)
+        return self.with_finish_reason(response, stop, CONVERSE)
 
     def _start(self, data: dict[str, Any]) -> Iterator[StreamItem]:
         index, start = self._index(data), as_object(data.get("start"))

@@ -32,7 +32,7 @@ class FrameScanner:
             ValueError,
         ) as error:  # as damaged bytes make it raise
             raise LlmResponseError(
-                f"the stream is no AWS event stream ({error}); ask again", retryable=True
+                f"the stream is no AWS event stream ({error}); try again", retryable=True
             ) from None
 
     def close(self) -> list[SseEvent]:

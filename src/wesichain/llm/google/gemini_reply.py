@@ -47,7 +47,7 @@ class GeminiReply(Reply):
         self._grounding: dict[str, Any] = {}
 
     @override
-    def take_body(self, body: object) -> None:
+    def feed_body(self, body: object) -> None:
         if not is_object(body):
             raise self._endpoint.unreadable("JSON that is not a reply of Gemini")
         for _ in self._take_piece(body):
@@ -55,7 +55,7 @@ class GeminiReply(Reply):
         self.is_over = True
 
     @override
-    def take(self, event: SseEvent) -> Iterator[StreamItem]:
+    def feed(self, event: SseEvent) -> Iterator[StreamItem]:
         return self._take_piece(event_object(event, self._endpoint))
 
     @override
@@ -86,7 +86,7 @@ class GeminiReply(Reply):
             yield from self._take(part)
 
     @override
-    def whole(self) -> LlmResponse:
+    def response(self) -> LlmResponse:
         if not self._finish and not self._blocked:
             is_empty = self.is_over and not self._parts
             raise self._endpoint.unreadable("no candidate in it") if is_empty else self._endpoint.cut()
@@ -125,7 +125,7 @@ class GeminiReply(Reply):
 
     def _call(self, part: dict[str, Any]) -> ToolCall:
         call = as_object(part["functionCall"])
-        return self.call(call.get("id"), call.get("name"), call.get("args"))
+        return self.tool_call(call.get("id"), call.get("name"), call.get("args"))
 
     def _ending(self, *, has_calls: bool) -> Ending:
         if self._blocked:

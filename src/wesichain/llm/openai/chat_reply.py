@@ -69,7 +69,7 @@ class ChatReply(Reply):
         self._citations: tuple[Citation, ...] = ()
 
     @override
-    def take_body(self, body: object) -> None:
+    def feed_body(self, body: object) -> None:
         choices = body.get("choices") if is_object(body) else None
         if not is_object(body) or not is_array(choices) or not choices:
             raise self.unreadable(body, "JSON that is not a chat completion")
@@ -79,7 +79,7 @@ class ChatReply(Reply):
         self.is_over = True
 
     @override
-    def take(self, event: SseEvent) -> Iterator[StreamItem]:
+    def feed(self, event: SseEvent) -> Iterator[StreamItem]:
         data = event.data.strip()
         if data.startswith("[DONE]"):
             self.is_over = True
@@ -91,12 +91,12 @@ class ChatReply(Reply):
             yield from self._take_chunk(chunk)
 
     @override
-    def whole(self) -> LlmResponse:
+    def response(self) -> LlmResponse:
         if not self.is_over:  # a finish reason alone may be followed by what was lost
             raise self._endpoint.cut()
         if not self._has_begun:
             raise self._endpoint.unreadable("no choice in it")
-        calls = (self.call(call.id, call.name, read_args("".join(call.pieces))) for call in self._calls)
+        calls = (self.tool_call(call.id, call.name, read_args("".join(call.pieces))) for call in self._calls)
         response = LlmResponse(
             content="".join(self._text),
             tool_calls=tuple(calls),
@@ -106,7 +106,7 @@ class ChatReply(Reply):
             citations=self._citations,
         )
         is_known = self._is_own or self._finish in CHAT or not self._finish
-        response = self.ended(response, self._finish if is_known else "stop", CHAT)
+        response = self.with_finish_reason(response, self._finish if is_known else "stop", CHAT)
         if self._refusal and response.finish_reason == "stop":  # the API says stop, whatever the model said
             return replace(response, finish_reason="refusal")
         return response

@@ -59,13 +59,13 @@ class ResponseReply(Reply):
         self._end: dict[str, Any] = {}
 
     @override
-    def take_body(self, body: object) -> None:
+    def feed_body(self, body: object) -> None:
         if not is_object(body) or not (is_array(body.get("output")) or body.get("error")):
             raise self._endpoint.unreadable("JSON that is not a response")
         self._end, self.is_over = body, True
 
     @override
-    def take(self, event: SseEvent) -> Iterator[StreamItem]:
+    def feed(self, event: SseEvent) -> Iterator[StreamItem]:
         if event.data.lstrip().startswith("[DONE]"):
             return
         body = event_object(event, self._endpoint)
@@ -87,7 +87,7 @@ class ResponseReply(Reply):
             self._end = as_object(body.get("response"))
 
     @override
-    def whole(self) -> LlmResponse:
+    def response(self) -> LlmResponse:
         if not self.is_over:
             raise self._endpoint.cut()
         body = dict(self._end)
@@ -103,7 +103,7 @@ class ResponseReply(Reply):
         said = [part for message in messages for part in as_objects(message.get("content"))]
         refusal = "".join(as_string(part.get("refusal")) for part in said if part.get("type") == "refusal")
         calls = tuple(
-            self.call(item.get("call_id"), item.get("name"), read_args(as_string(item.get("arguments"))))
+            self.tool_call(item.get("call_id"), item.get("name"), read_args(as_string(item.get("arguments"))))
             for item in items
             if item.get("type") == "function_call"
         )
