@@ -1,4 +1,4 @@
-"""The messages API on the wire: a reply, read whole or put together from its events. Pure."""
+"""Replies of the messages API, from one body or from the events of a stream. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .wire import OPAQUE
 
 
 class _Block(Mutable):
-    """A content block while its pieces come: of text, of a thought, or of a call's arguments."""
+    """A content block that is being received: text, a thought, or the arguments of a call."""
 
     data: dict[str, Any]
     pieces: list[str] = field(default_factory=list)
@@ -40,14 +40,14 @@ class _Block(Mutable):
         self.data["citations"] = [*(self.data.get("citations") or ()), citation]
 
     def grow(self, fields: dict[str, Any]) -> None:
-        """Texts go on where they ended; anything else takes the place of what was there."""
+        """Append to strings; replace any other field."""
         for key, value in fields.items():
             before = self.data.get(key)
             self.data[key] = before + value if isinstance(before, str) and isinstance(value, str) else value
 
 
 class MessageReply(Reply):
-    """One reply. Tool names are given back as the request knew them."""
+    """One reply."""
 
     def __init__(self, names: ToolNames, endpoint: Endpoint) -> None:
         super().__init__(names, endpoint)
@@ -71,7 +71,7 @@ class MessageReply(Reply):
         data = event_object(event, self._endpoint)
         match data.get("type"):
             case "message_start":
-                # A second one begins another message: nothing of the first may be taken for it.
+                # A second one begins another message: the first is discarded.
                 self._has_begun = True
                 self._blocks.clear()
                 self._stop = {}
@@ -88,7 +88,7 @@ class MessageReply(Reply):
             case "error":
                 raise self._endpoint.reported(data.get("error"))
             case _:
-                pass  # pings, ends of blocks, and what is yet to be invented
+                pass  # pings, ends of blocks, and unknown events
 
     @override
     def response(self) -> LlmResponse:
@@ -107,7 +107,7 @@ class MessageReply(Reply):
         stop = self._stop.get("stop_reason")
         details = as_object(self._stop.get("stop_details"))
         refusal = details.get("explanation") if stop == "refusal" else None
-        # Signed thoughts, and what the provider's own tools did, go back as they came.
+        # Signed thoughts, and blocks of the provider's own tools, are sent back as they were received.
         is_own = any(block.get("type") not in ("text", "tool_use") for block in blocks)
         layout = _layout(blocks) if is_own else []
         response = LlmResponse(
@@ -151,7 +151,7 @@ class MessageReply(Reply):
                 block.pieces.append(as_string(delta.get("thinking")))
             case "citations_delta":
                 block.cite(delta.get("citation"))
-            case _:  # signatures, and the fields of blocks that are the provider's own
+            case _:  # signatures, and fields of the provider's own blocks
                 block.grow({key: value for key, value in delta.items() if key != "type"})
 
     def _place(self, index: int) -> int:
@@ -174,5 +174,5 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
 
 
 def _layout(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The blocks as they go back; calls are only marked, since the message itself holds them."""
+    """The blocks to send back; calls are only marked, since the message has them."""
     return [{"type": "tool_use"} if block.get("type") == "tool_use" else block for block in blocks]

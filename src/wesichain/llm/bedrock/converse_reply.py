@@ -1,4 +1,4 @@
-"""Converse on the wire: a reply, read whole or put together from its events. Pure."""
+"""Replies of Bedrock's Converse, from one body or from the events of a stream. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .wire import OPAQUE
 
 
 class ConverseReply(Reply):
-    """One reply. Tool names are given back as the request knew them."""
+    """One reply."""
 
     def __init__(self, names: ToolNames, endpoint: Endpoint) -> None:
         super().__init__(names, endpoint)
@@ -52,11 +52,11 @@ class ConverseReply(Reply):
                 yield from self._grow(data)
             case "messageStop":
                 self._stop = as_string(data.get("stopReason"))
-            case "metadata":  # the last one: what it cost
+            case "metadata":  # the last event
                 self._usage = as_object(data.get("usage"))
                 self.is_over = self._stop is not None
             case _:
-                pass  # the start of the message, ends of blocks, and what is yet to be invented
+                pass  # the start of the message, ends of blocks, and unknown events
 
     @override
     def response(self) -> LlmResponse:
@@ -114,14 +114,14 @@ def _grow_thought(thought: dict[str, Any], delta: Mapping[str, Any]) -> None:
     if isinstance(hidden := delta.get("redactedContent"), str):
         thought["redactedContent"] = hidden
         return
-    told = thought.setdefault("reasoningText", {"text": ""})
+    text = thought.setdefault("reasoningText", {"text": ""})
     for key in ("text", "signature"):
         if isinstance(piece := delta.get(key), str):
-            told[key] = told.get(key, "") + piece
+            text[key] = text.get(key, "") + piece
 
 
 def _read_input(block: dict[str, Any]) -> dict[str, Any]:
-    """A streamed block as one that came whole: the arguments read, the citations around their text."""
+    """A streamed block in the form of an unstreamed one: arguments parsed, citations around their text."""
     if is_object(use := block.get("toolUse")) and isinstance(use.get("input"), str):
         return {"toolUse": {**use, "input": read_args(use["input"])}}
     if "citations" in block:
@@ -140,7 +140,7 @@ def _thought_of(block: Mapping[str, Any]) -> str:
 
 
 def _layout(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The blocks as they go back; calls are only marked, since the message itself holds them."""
+    """The blocks to send back; calls are only marked, since the message has them."""
     return [{"toolUse": {}} if "toolUse" in block else block for block in blocks]
 
 

@@ -1,4 +1,4 @@
-"""Gemini on the wire: a reply, put together from one response or from the pieces of a stream. Pure."""
+"""Replies of Gemini, from one body or from the pieces of a stream. Pure."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from .wire import OPAQUE
 
 
 class GeminiReply(Reply):
-    """One reply. The first candidate counts; tool names are given back as the request knew them."""
+    """One reply; only its first candidate is read."""
 
     def __init__(self, names: ToolNames, endpoint: Endpoint) -> None:
         super().__init__(names, endpoint)
         self._parts: list[dict[str, Any]] = []
         self._finish = ""
-        self._said = ""  # why it ended so
+        self._said = ""  # the explanation of its finish reason
         self._blocked = ""
-        self._token = ""  # by which the reply is continued
+        self._token = ""  # continues the reply in another request
         self._usage: dict[str, Any] = {}
-        self._usage_before = Usage()  # of the requests that this reply continues
+        self._usage_before = Usage()  # of the earlier requests that this reply continues
         self._calls = 0
         self._grounding: dict[str, Any] = {}
 
@@ -60,7 +60,7 @@ class GeminiReply(Reply):
 
     @override
     def next_request(self, wire: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The same request with the token by which Gemini continues a reply that filled one of its turns."""
+        """The request with the token by which Gemini continues a reply that filled one of its turns."""
         config, token = wire["config"], self._token
         if GEMINI.get(self._finish) != "pause" or not token or config.get("automatic_continuation") is False:
             return None
@@ -69,7 +69,7 @@ class GeminiReply(Reply):
         return {**wire, "config": {**config, "continuation_token": token}}
 
     def _take_piece(self, body: Mapping[str, Any]) -> Iterator[StreamItem]:
-        """Follow one more piece, or the only one."""
+        """Parse a piece of a stream, or a whole body."""
         if body.get("error"):
             raise self._endpoint.reported(body["error"])
         self._usage |= as_object(body.get("usageMetadata"))
@@ -111,7 +111,7 @@ class GeminiReply(Reply):
         last = self._parts[-1] if self._parts else {}
         text = part.get("text")
         is_same = "text" in last and last.get("thought") == part.get("thought")
-        if isinstance(text, str) and is_same and "thoughtSignature" not in last:  # which ends a text
+        if isinstance(text, str) and is_same and "thoughtSignature" not in last:  # a signature ends a text
             last["text"] += text
             last |= {key: value for key, value in part.items() if key != "text"}
         else:
@@ -135,13 +135,13 @@ class GeminiReply(Reply):
 
 
 def _layout(parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The parts as they go back; calls are marked with their id and signature, the message has the rest."""
+    """The parts to send back; calls are only marked, with their id and signature."""
     layout: list[dict[str, Any]] = []
     for part in parts:
         if "functionCall" in part:
             known = {"id": ""} if is_object(part["functionCall"]) and part["functionCall"].get("id") else {}
             layout.append({**part, "functionCall": known})
-        elif "inlineData" not in part:  # what it drew is in the parts of the reply
+        elif "inlineData" not in part:  # the media are in the parts of the reply
             layout.append(part)
     return layout
 
@@ -152,7 +152,7 @@ def _media(parts: Sequence[dict[str, Any]]) -> Iterator[Part]:
         make = Image if kind.startswith("image/") else Audio if kind.startswith("audio/") else None
         try:
             if make is not None:
-                # The API writes the one alphabet of base64, its SDK the other.
+                # The API writes standard base64, its SDK the URL-safe alphabet.
                 text = str(data.get("data")).replace("-", "+").replace("_", "/")
                 yield make(a2b_base64(text), media_type=kind)
         except (ValueError, CodecError):

@@ -1,4 +1,4 @@
-"""Chat completions on the wire: a reply, read whole or put together from its chunks. Pure."""
+"""Replies of chat completions, from one body or from the chunks of a stream. Pure."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from wesichain.llm.transport.sse import SseEvent
 from .usage import usage_of
 from .wire import OPAQUE
 
-# Fields that a provider put into its message and wants to see again in the same turn.
+# Fields of a provider's message that it requires back in the same turn.
 _ECHOED = ("extra_content", "thought_signature")
 
 
 class _Call(Mutable):
-    """A call while its pieces come."""
+    """A call whose chunks are being received."""
 
     place: int
     id: str = ""
@@ -50,11 +50,11 @@ class _Call(Mutable):
 
 
 class ChatReply(Reply):
-    """One reply. The first choice counts; tool names are given back as the request knew them."""
+    """One reply; only its first choice is read."""
 
     def __init__(self, names: ToolNames, endpoint: Endpoint, *, is_own: bool = False) -> None:
         super().__init__(names, endpoint)
-        self._is_own = is_own  # of OpenAI: other servers have finish reasons of their own
+        self._is_own = is_own  # OpenAI itself: other servers have finish reasons of their own
         self._has_begun = False
         self._text: list[str] = []
         self._refusal: list[str] = []
@@ -86,13 +86,13 @@ class ChatReply(Reply):
         elif data:
             chunk = event_object(event, self._endpoint)
             fault = chunk.get("error") or (chunk if event.name == "error" else None)
-            if fault and not self._finish:  # after the finish reason it is a remark on a whole reply
+            if fault and not self._finish:  # after the finish reason, the reply is complete
                 raise self._endpoint.reported(fault)
             yield from self._take_chunk(chunk)
 
     @override
     def response(self) -> LlmResponse:
-        if not self.is_over:  # a finish reason alone may be followed by what was lost
+        if not self.is_over:  # after a finish reason alone, more may have been lost
             raise self._endpoint.cut()
         if not self._has_begun:
             raise self._endpoint.unreadable("no choice in it")
@@ -107,7 +107,7 @@ class ChatReply(Reply):
         )
         is_known = self._is_own or self._finish in CHAT or not self._finish
         response = self.with_finish_reason(response, self._finish if is_known else "stop", CHAT)
-        if self._refusal and response.finish_reason == "stop":  # the API says stop, whatever the model said
+        if self._refusal and response.finish_reason == "stop":  # the API always says stop
             return replace(response, finish_reason="refusal")
         return response
 
@@ -162,7 +162,7 @@ class ChatReply(Reply):
         function = as_object(given.get("function"))
         call_id, name = as_string(given.get("id")), as_string(function.get("name"))
         call = self._call_for(index if isinstance(index, int) else None, id=call_id, name=name)
-        call_id, name = "" if call.id else call_id, "" if call.name else name  # each is told once
+        call_id, name = "" if call.id else call_id, "" if call.name else name  # each is emitted once
         call.id += call_id
         call.name += name
         arguments = function.get("arguments")
@@ -172,7 +172,7 @@ class ChatReply(Reply):
         return ToolCallChunk(call.place, id=call_id, name=self._names.from_wire(name), args=piece)
 
     def _call_for(self, index: int | None, *, id: str, name: str) -> _Call:
-        """The call that a piece belongs to: by its index, unless the piece begins a new one."""
+        """The call that a chunk belongs to, by its index, unless it begins a new call."""
         call = self._by_index.get(index)
         is_new_id = call is not None and id and call.id and id != call.id
         is_new_name = call is not None and index is None and name and call.name
@@ -183,7 +183,7 @@ class ChatReply(Reply):
 
 
 def _text_and_thought(content: object) -> tuple[str, str]:
-    """Content is a text, or a list of parts: texts, and thoughts that hold texts themselves."""
+    """The text and the thoughts of a content: a string, or a list of texts and thoughts."""
     if isinstance(content, str):
         return content, ""
     text, thought = "", ""
@@ -198,7 +198,7 @@ def _text_and_thought(content: object) -> tuple[str, str]:
 
 
 def _extend(details: list[dict[str, Any]], new: object) -> None:
-    """Add reasoning details; those that go on with the one before (same type, same index) grow it."""
+    """Add reasoning details; one with the type and index of the detail before continues it."""
     for item in as_objects(new):
         last = details[-1] if details else {}
         if "type" not in last or any(last.get(key) != item.get(key) for key in ("type", "index")):

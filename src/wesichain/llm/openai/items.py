@@ -1,4 +1,4 @@
-"""The Responses API on the wire: what is sent for a request, as items. Pure: the client sends it."""
+"""Requests of the Responses API: the body for an `LlmRequest`, with its items. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wesichain.llm.strict_forms import strict_form
 
 from .settings import response_settings
 
-OPAQUE = "responses"  # whose data `Message.opaque` is: another provider's is not ours to send
+OPAQUE = "responses"  # the key of this provider's data in `Message.opaque`
 
 
 def to_items(
@@ -27,9 +27,9 @@ def to_items(
     reasons: bool,
     omitted: list[str],
 ) -> dict[str, Any]:
-    """The body for a request. Nothing is stored by the provider: what it wants to see again is sent again.
+    """The body for a request. The provider stores nothing: the whole conversation is sent each time.
 
-    `reasons` says of the model that it reasons: its thoughts then come encrypted, and go back so.
+    `reasons`: the model reasons, and its encrypted thoughts are requested, to be sent back.
     """
     require_ids(request.messages)
     body: dict[str, Any] = {
@@ -48,7 +48,7 @@ def to_items(
                 "name": names.to_wire(tool.name),
                 "description": tool.description,
                 "parameters": strict_form(tool.parameters) or tool.parameters,
-                "strict": strict_form(tool.parameters) is not None,  # left out, it would mean true
+                "strict": strict_form(tool.parameters) is not None,  # the default would be true
             }
             for tool in request.tools
         ]
@@ -75,13 +75,13 @@ def _items(message: Message, names: ToolNames, omitted: list[str]) -> Iterator[d
 
 
 def _assistant(message: Message, names: ToolNames, omitted: list[str]) -> Iterator[dict[str, Any]]:
-    """The items of a reply: the provider's own as they came, and where they stood among the others."""
+    """The items of a reply; the provider's own are sent as they were received, in their places."""
     calls = [_call(call, names) for call in message.tool_calls]
     layout = layout_of(message, OPAQUE)
     if layout is not None:
         yield from with_calls(layout, calls, lambda item: item.get("type") == "function_call")
         return
-    why = "an assistant says text alone here"
+    why = "only text can be sent for an assistant"
     texts = [block["text"] for block in blocks_of(message.content, lambda _: why, _text, omitted)]
     if any(texts):
         yield {"role": "assistant", "content": "\n".join(texts)}
@@ -103,7 +103,7 @@ def _text(text: str) -> Block:
 
 
 def _media(part: Media) -> Block | str:
-    """The block for a part, or why there is none."""
+    """The block for a part, or the reason why it cannot be sent."""
     if isinstance(part, Audio):
         return "this provider takes no audio here"
     if isinstance(part, Image):
@@ -113,5 +113,5 @@ def _media(part: Media) -> Block | str:
     if part.data is None:
         return {"type": "input_file", "file_url": part.url}
     if part.media_type != "application/pdf":
-        return "this provider takes PDF and text alone"
+        return "this provider takes only PDF and text"
     return {"type": "input_file", "filename": part.name or "document.pdf", "file_data": data_url(part)}

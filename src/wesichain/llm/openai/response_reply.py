@@ -1,4 +1,4 @@
-"""The Responses API on the wire: a reply, read whole or put together from its events. Pure."""
+"""Replies of the Responses API, from one body or from the events of a stream. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from wesichain.llm.transport.sse import SseEvent
 from .items import OPAQUE
 from .usage import usage_of
 
-# Items that are calls for the client to answer, beside functions. A run has no answer to them.
+# Items, other than function calls, that the client would have to answer; a run cannot.
 _UNANSWERED = {
     "computer_call": "computer use",
     "custom_tool_call": "a custom tool",
@@ -50,12 +50,12 @@ _ENDS = ("response.completed", "response.incomplete", "response.failed", "respon
 
 
 class ResponseReply(Reply):
-    """One reply. Tool names are given back as the request knew them."""
+    """One reply."""
 
     def __init__(self, names: ToolNames, endpoint: Endpoint) -> None:
         super().__init__(names, endpoint)
-        self._items: dict[int, dict[str, Any]] = {}  # that are done
-        self._places: dict[int, int] = {}  # of calls: the number of each among the calls
+        self._items: dict[int, dict[str, Any]] = {}  # the completed ones
+        self._places: dict[int, int] = {}  # by index of the item: the number of the call
         self._end: dict[str, Any] = {}
 
     @override
@@ -128,7 +128,7 @@ class ResponseReply(Reply):
 
 
 def _check_answerable(items: Sequence[dict[str, Any]], endpoint: Endpoint) -> None:
-    """Raise `LlmResponseError` for a call that the run cannot answer, and the provider has not."""
+    """Raise `LlmResponseError` for a call that the run cannot answer and the provider did not."""
     outputs = [item for item in items if str(item.get("type")).endswith(("_output", "_response"))]
     answered = {item.get("call_id") or item.get("approval_request_id") for item in outputs}
     for item in items:
@@ -158,7 +158,7 @@ def _finish(
 
 
 def _layout(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The items as they go back, where some are the provider's own; the message itself has the calls."""
+    """The items to send back, if some are not messages or calls; calls are only marked."""
     if all(item.get("type") in ("message", "function_call") for item in items):
         return []
     return [
