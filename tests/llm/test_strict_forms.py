@@ -18,7 +18,7 @@ from wesichain.llm.anthropic.client import strict_tools
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.openai import OpenAiClient, ResponsesClient
 from wesichain.llm.openai.wire import to_wire
-from wesichain.llm.strict_forms import without_unset_nulls, strict_form
+from wesichain.llm.strict_forms import strict_form, without_unset_nulls
 from wesichain.tools import ToolSet
 
 

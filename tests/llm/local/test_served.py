@@ -102,7 +102,7 @@ async def test_what_cannot_be_read_is_refused_by_name(base: str) -> None:
 def test_a_port_that_is_taken_is_a_mistake_that_is_named(shallow: Path, base: str) -> None:
     taken = urlsplit(base).port or 0
     with (
-        pytest.raises(ConfigError, match=f"port {taken} cannot be listened on"),
+        pytest.raises(ConfigError, match=f"cannot listen on port {taken}"),
         serve_local(shallow, threads=1, context=512, port=taken),
     ):
         pass

@@ -1,4 +1,4 @@
-"""Asking a llama.cpp server over HTTP, on loopback or elsewhere; closing the connection is what stops it."""
+"""Requests to a llama.cpp server over HTTP; closing the connection stops the server's work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PIECE = 65_536  # bytes read at a time from a reply of unknown length
 async def ask(
     address: Address, path: str, body: dict[str, Any], *, deadline: float | None = None
 ) -> dict[str, Any]:
-    """One question, one JSON object."""
+    """The JSON object in the response to a POST."""
     parts = [part async for part in _post(address, path, body, deadline)]
     return _object(b"".join(parts))
 
@@ -32,7 +32,7 @@ async def ask(
 async def ask_stream(
     address: Address, body: dict[str, Any], *, deadline: float | None = None
 ) -> AsyncGenerator[dict[str, Any], None]:
-    """The events of a completion: `content` in each; the last one also has `stop`, and what it cost."""
+    """The events of a completion: `content` in each; the last one also has `stop` and token counts."""
     rest = b""
     async with aclosing(_post(address, "/completion", {**body, "stream": True}, deadline)) as parts:
         async for part in parts:
@@ -57,7 +57,7 @@ def _unless_error(address: Address, event: dict[str, Any]) -> dict[str, Any]:
 async def _post(
     address: Address, path: str, body: dict[str, Any], deadline: float | None
 ) -> AsyncGenerator[bytes, None]:
-    """The reply's body as it comes: chunked, with its length, or until the connection ends."""
+    """The body of the response as it arrives: chunked, with a length, or until the connection is closed."""
     place = urlsplit(address.url)
     data = dump_json(body).encode()
     key = f"Authorization: Bearer {address.key}\r\n" if address.key else ""
@@ -75,7 +75,7 @@ async def _post(
                     raise _refusal(address, status, await reader.read())
             has_begun, size = True, -1
             while size:
-                async with asyncio.timeout(deadline):  # not around the yield: the caller's time is its own
+                async with asyncio.timeout(deadline):  # the caller's time does not count
                     piece, size = await _read_piece(reader, headers)
                 yield piece
         finally:
@@ -105,16 +105,16 @@ async def _read_head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]
     try:
         lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     except asyncio.LimitOverrunError:
-        raise ConnectionError("what answers there is no HTTP server") from None
+        raise ConnectionError("it is not an HTTP server") from None
     status = re.match(r"HTTP/1\.\d (\d{3})", lines[0])
     if status is None:
-        raise ConnectionError("what answers there is no HTTP server")
+        raise ConnectionError("it is not an HTTP server")
     headers = (line.partition(":") for line in lines[1:])
     return int(status[1]), {name.lower(): value.strip().lower() for name, _, value in headers}
 
 
 async def _read_piece(reader: asyncio.StreamReader, headers: dict[str, str]) -> tuple[bytes, int]:
-    """The next bytes, and how many there are to come at least: 0 at the end."""
+    """The next bytes, and a size that is 0 at the end."""
     if headers.get("transfer-encoding") == "chunked":
         line = await reader.readline()
         if not line:
@@ -155,30 +155,30 @@ def _endpoint(address: Address) -> Endpoint:
 
 def _refusal(address: Address, status: int, body: bytes) -> LlmRejectedError | LlmTransportError:
     try:
-        told = _object(body)
-        error = told.get("error", told)
+        value = _object(body)
+        error = value.get("error", value)
         message = str(error.get("message", "")) if is_object(error) else str(error)
     except LlmResponseError:
         message = " ".join(body[:200].decode(errors="replace").split())
     if "context size" in message and address.elsewhere:
         message += "; start the server with a larger context (-c), offer fewer tools, or shorten results"
     elif "context size" in message:
-        message += "; use LocalLlm(..., context=...) with a larger number, fewer tools, or shorter results"
+        message += "; use a larger LocalLlm(..., context=...), fewer tools, or shorter results"
     elif status == 401:
         message += "; pass the server's key as api_key="
     elif status == 404:
-        message += "; base_url is not the address of a llama.cpp server, which has /completion"
+        message += "; base_url is not the address of a llama.cpp server with /completion"
     if status >= 500 or status == 429:
         again = status in (429, 502, 503, 504)  # busy, or still loading
         return LlmTransportError(f"llama.cpp answered {status}: {message}", retryable=again)
-    return LlmRejectedError(f"llama.cpp refused the request: {message}")
+    return LlmRejectedError(f"llama.cpp rejected the request: {message}")
 
 
 def _object(data: bytes) -> dict[str, Any]:
     try:
         value = parse_json(data)
     except CodecError as error:
-        raise LlmResponseError(f"llama.cpp answered what is not JSON: {error}", retryable=True) from None
+        raise LlmResponseError(f"the reply of llama.cpp is not JSON: {error}", retryable=True) from None
     if not is_object(value):
-        raise LlmResponseError("llama.cpp answered JSON that is not an object", retryable=True)
+        raise LlmResponseError("the reply of llama.cpp is JSON, but not an object", retryable=True)
     return value
