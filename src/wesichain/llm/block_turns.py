@@ -10,7 +10,7 @@ from wesichain.core import LlmRequest, Message, ModelSettings, Role, Usage
 from wesichain.core.internal import is_array
 from wesichain.errors import ConfigError
 
-from .calls import as_object, as_objects, whole_number
+from .calls import as_object, as_objects, token_count
 from .media_blocks import Block, blocks_of
 from .supported_settings import ReasoningForm
 
@@ -92,9 +92,9 @@ def marked_turns(body: dict[str, Any]) -> list[dict[str, Any]]:
 
 def usage_of(*, fresh: object, cached: object, stored: object, written: object, thought: object = 0) -> Usage:
     """The usage of a reply. Both APIs count uncached, cached and newly cached input tokens separately."""
-    hits, writes, output = whole_number(cached), whole_number(stored), whole_number(written)
-    read = whole_number(fresh) + hits + writes
-    return Usage(read, output, hits, writes, min(whole_number(thought), output))
+    hits, writes, output = token_count(cached), token_count(stored), token_count(written)
+    read = token_count(fresh) + hits + writes
+    return Usage(read, output, hits, writes, min(token_count(thought), output))
 
 
 def legal_id(id: str) -> str:

@@ -162,7 +162,7 @@ def with_settings(
     return with_options(with_options(with_options(body, options), given), request.settings.extra)
 
 
-def whole_number(value: object) -> int:
+def token_count(value: object) -> int:
     """A token count in a reply; 0 if it is missing or not a positive integer."""
     return value if type(value) is int and value > 0 else 0
 

@@ -22,7 +22,7 @@ from wesichain.core import (
 from wesichain.core.internal import dump_json, is_array, is_object
 from wesichain.errors import CodecError
 from wesichain.llm import citations
-from wesichain.llm.calls import REFUSAL, ToolNames, as_object, as_objects, sealed, whole_number
+from wesichain.llm.calls import REFUSAL, ToolNames, as_object, as_objects, sealed, token_count
 from wesichain.llm.finish_reasons import GEMINI, Ending, ending_of, with_ending
 from wesichain.llm.transport.faults import Endpoint
 from wesichain.llm.transport.http import Reply, event_object
@@ -160,8 +160,8 @@ def _media(parts: Sequence[dict[str, Any]]) -> Iterator[Part]:
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
-    prompt = whole_number(usage.get("promptTokenCount"))
-    read = prompt + whole_number(usage.get("toolUsePromptTokenCount"))
-    thought = whole_number(usage.get("thoughtsTokenCount"))
-    written = whole_number(usage.get("candidatesTokenCount")) + thought
-    return Usage(read, written, min(whole_number(usage.get("cachedContentTokenCount")), read), 0, thought)
+    prompt = token_count(usage.get("promptTokenCount"))
+    read = prompt + token_count(usage.get("toolUsePromptTokenCount"))
+    thought = token_count(usage.get("thoughtsTokenCount"))
+    written = token_count(usage.get("candidatesTokenCount")) + thought
+    return Usage(read, written, min(token_count(usage.get("cachedContentTokenCount")), read), 0, thought)

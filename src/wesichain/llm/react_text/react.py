@@ -114,7 +114,7 @@ def _decided(
     if first.mark in ("final", "answer"):
         return _final(reply, sections)
     if first.mark == "call":
-        return _whole(reply, sections)
+        return _complete_calls(reply, sections)
     is_own = grammar.marks is None or grammar.marks.match(reply.text, first.at) is not None
     split, implied = (grammar.split, grammar.implied) if is_own else (None, "")
     given = first if first.mark == "input" else None
@@ -133,7 +133,7 @@ def _decided(
     return _lone_action(line, remark, truncated=truncated)
 
 
-def _whole(reply: TextReply, sections: Sequence[Section]) -> TextReading:
+def _complete_calls(reply: TextReply, sections: Sequence[Section]) -> TextReading:
     """The whole calls of a reply: all of them, or none."""
     whole = [section for section in sections if section.mark == "call"]
     last = sections.index(whole[-1])
@@ -150,10 +150,10 @@ def _whole(reply: TextReply, sections: Sequence[Section]) -> TextReading:
             raise section.whole
         calls += section.whole.calls if section.whole else ()
         thought = section.whole.thought if section.whole else None
-    return _called_by_name(TextReading(calls, remark, thought=thought))
+    return _calls_or_answer(TextReading(calls, remark, thought=thought))
 
 
-def _called_by_name(reading: TextReading) -> TextReading:
+def _calls_or_answer(reading: TextReading) -> TextReading:
     """Whole calls, or the final answer that is written as one."""
     call, *more = reading.calls
     if call.name.lower().replace("_", " ") != "final answer" or more:
@@ -219,7 +219,7 @@ def _lone_action(line: str, remark: str, *, truncated: bool) -> TextReading:
     blob = without_lead(line)
     if blob.startswith("{"):
         found = json_calls(tidy(blob), closed=truncated)
-        return _called_by_name(found._replace(remark=f"{found.remark.lstrip(BEHIND)}\n{remark}"))
+        return _calls_or_answer(found._replace(remark=f"{found.remark.lstrip(BEHIND)}\n{remark}"))
     name, aside = read_name(line)
     given = line.partition("(")[2].strip()
     if name and JSON_START.match(given):
