@@ -92,7 +92,8 @@ def gives(row: dict[str, Any]) -> list[Any]:
     items: list[Any] = []
     try:
         if "body" in row:
-            return [reader.read(row["body"])]
+            reader.feed_body(row["body"])
+            return [reader.response()]
         for event in row["events"]:
             name, data = event if isinstance(event, list) and len(event) == 2 else ("", event)
             items += reader.feed(SseEvent(data if isinstance(data, str) else json.dumps(data), name))

@@ -111,13 +111,13 @@ TABLE = (
         "openai responses",
         r"^o\d",
         refuses=f"{_SAMPLING} stop reasoning:off parallel_tool_calls",
-        why="it always reasons, and samples in a way of its own",
+        why="it always reasons, and takes no sampling settings",
     ),
     _Row(
         "openai responses",
         r"^gpt-5(?![.\d])(?!.*chat)",
         refuses=f"{_SAMPLING} stop reasoning:off",
-        why="it always reasons, and samples in a way of its own",
+        why="it always reasons, and takes no sampling settings",
     ),
     _Row(
         "openai responses",

@@ -131,7 +131,8 @@ def test_a_reply_is_read_back_as_it_was_meant(
     reply = LlmResponse(content, made, Usage(7, 3), finish)
     written, endpoint = ReplyWriter("m"), Endpoint("here", "m", key_variable="K", key="k")
     names = ToolNames.of(LlmRequest("m", ()))
-    whole = ChatReply(names, endpoint).read(json.loads(written.body(reply)))
+    whole = ChatReply(names, endpoint)
+    whole.feed_body(json.loads(written.body(reply)))
     size = max(1, len(content) // pieces)
     events = [written.text(content[at : at + size]) for at in range(0, len(content), size)]
     events += written.end(reply, usage=True)
@@ -139,7 +140,7 @@ def test_a_reply_is_read_back_as_it_was_meant(
     for event in events:
         for _ in streamed.feed(SseEvent(event.decode().removeprefix("data: ").strip())):
             pass
-    for read in (whole, streamed.response()):
+    for read in (whole.response(), streamed.response()):
         assert (read.content, read.usage, read.finish_reason) == (content, reply.usage, finish)
         assert [(call.name, call.args) for call in read.tool_calls] == [(c.name, c.args) for c in made]
         assert len({call.id for call in read.tool_calls}) == len(made)

@@ -65,11 +65,6 @@ class Reply(ABC):
         self._names = names
         self._endpoint = endpoint
 
-    def read(self, body: object) -> LlmResponse:
-        """The response in a body."""
-        self.feed_body(body)
-        return self.response()
-
     @abstractmethod
     def feed_body(self, body: object) -> None:
         """Parse the body of a reply that is not streamed."""
