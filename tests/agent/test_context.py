@@ -336,7 +336,7 @@ class TestWhatIsWrong:
             Agent(ScriptedLlm([]), context=Window(9))  # type: ignore[call-overload]  # the point of the test
 
     def test_views_that_count_otherwise(self) -> None:
-        with pytest.raises(ConfigError, match="several ways"):
+        with pytest.raises(ConfigError, match="different count_tokens"):
             Agent(ScriptedLlm([]), context=[Window(9), Window(9, count_tokens=len)])
 
     async def test_a_view_of_one_s_own_that_parts_a_call_from_its_result(self) -> None:
@@ -347,5 +347,5 @@ class TestWhatIsWrong:
                 return [Cut(2, 3)] if seen.length > 3 else None
 
         wrong = agent(FunctionLlm(reader(), model="m"), [Careless()])
-        with pytest.raises(ConfigError, match="'careless' cuts messages 2 to 3: this parts a call"):
+        with pytest.raises(ConfigError, match="'careless' cuts messages 2 to 3: this separates a call"):
             await wrong.outcome("read")

@@ -128,7 +128,7 @@ def test_results_are_cut_to_fit_or_the_error_says_how_many_tokens_are_needed() -
     with pytest.raises(AgentError) as failed:
         fit(log("x" * 100, "x" * 32), 67, "Window", len)
     assert str(failed.value) == (
-        "the request needs at least 68 tokens, with every result of a tool cut to 32 tokens, and Window allows 67: "
+        "the request needs at least 68 tokens, with every tool result cut to 32 tokens, and Window allows 67: "
         "raise the limit, or shorten instructions, task or replies"
     )
 
@@ -183,20 +183,20 @@ WRONG: list[tuple[Any, str]] = [
     (lambda: Window(9, 10), "keep_tokens=10 is more than max_tokens=9; use less"),
     (lambda: TrimResults(31), "max_tokens=31: use a whole number of tokens, 32 or more"),
     *(
-        (lambda kind=kind, limits=limits: kind(*limits, count_tokens=5), "count_tokens=5: use a function that takes a text and returns a number")
+        (lambda kind=kind, limits=limits: kind(*limits, count_tokens=5), "count_tokens=5: use a function that takes a string and returns a number")
         for kind, limits in ((Window, (9,)), (TrimResults, (32,)), (ClearToolResults, (9,)), (Summarise, (9, 8)))
     ),
     (lambda: ClearToolResults(0), "over_tokens=0: use a whole number of tokens, 1 or more"),
     (lambda: Summarise(0, -1), "over_tokens=0: use a whole number of tokens, 1 or more"),
     (lambda: Summarise(9, -1), "keep_tokens=-1: use a whole number of tokens, 0 or more"),
-    (lambda: Summarise(9, 8, cast("Any", 5)), "llm=5 is no model; pass an object with complete(request), or None"),
-    (lambda: ClearToolResults(9, -1), "keep=-1: use the number of results that stay, 0 or more"),
-    (lambda: ClearToolResults(9, True), "keep=True: use the number of results that stay, 0 or more"),
+    (lambda: Summarise(9, 8, cast("Any", 5)), "llm=5 is not a model; pass an object with complete(request), or None"),
+    (lambda: ClearToolResults(9, -1), "keep=-1: use the number of results to keep, 0 or more"),
+    (lambda: ClearToolResults(9, True), "keep=True: use the number of results to keep, 0 or more"),
     (lambda: Summarise(9, 9), "keep_tokens=9 is not below over_tokens=9; use less"),
-    (lambda: Summarise(9, 8, cast("Any", str)), f"llm={str} is no model; pass an object with complete(request), or None"),
+    (lambda: Summarise(9, 8, cast("Any", str)), f"llm={str} is not a model; pass an object with complete(request), or None"),
     (
         lambda: counter_of([Window(9), Window(9, count_tokens=len)]),
-        "the views of context=[...] count tokens in several ways; give all one count_tokens",
+        "the views of context=[...] have different count_tokens; use the same one for all",
     ),
 ]  # fmt: skip
 
@@ -220,14 +220,14 @@ def test_at_their_bounds_views_are_made() -> None:
 @pytest.mark.parametrize(
     ("cut", "why"),
     [
-        (Cut(3, 6), "the log has 5 messages, and a place holds one; use places that are there"),
-        (Cut(3, 3), "the log has 5 messages, and a place holds one; use places that are there"),
-        (Cut(-1, 3), "the log has 5 messages, and a place holds one; use places that are there"),
-        (Cut(3, 5, (Message(Role.USER),) * 3), "the log has 5 messages, and a place holds one; use places that"),
-        (Cut(0, 3), "the instructions and the task stay; cut around them"),
-        (Cut(1, 2), "this parts a call from its result; cut whole units, as VisibleLog.oldest() gives them"),
-        (Cut(2, 5), "this parts a call from its result; cut whole units, as VisibleLog.oldest() gives them"),
-        (Cut(1, 3, (Message(Role.TOOL, "x", "c0"),)), "calls and results cannot be made up; put text in their place"),
+        (Cut(3, 6), "the log has 5 messages, and one fits in a place; use existing places"),
+        (Cut(3, 3), "the log has 5 messages, and one fits in a place; use existing places"),
+        (Cut(-1, 3), "the log has 5 messages, and one fits in a place; use existing places"),
+        (Cut(3, 5, (Message(Role.USER),) * 3), "the log has 5 messages, and one fits in a place; use existing"),
+        (Cut(0, 3), "the instructions and the task cannot be cut; cut around them"),
+        (Cut(1, 2), "this separates a call from its result; cut whole units, as VisibleLog.oldest() returns them"),
+        (Cut(2, 5), "this separates a call from its result; cut whole units, as VisibleLog.oldest() returns them"),
+        (Cut(1, 3, (Message(Role.TOOL, "x", "c0"),)), "calls and results cannot be added; use text instead"),
         (Cut(1, 5), ""),
         (Cut(3, 5), ""),
         (Cut(1, 3, (Message(Role.USER, "s"),)), ""),

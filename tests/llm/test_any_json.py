@@ -72,7 +72,9 @@ def test_any_body(kind: type[Reply], bodies: Any, data: st.DataObject) -> None:
     body = data.draw(bodies)
     for given_body in (body, {"content": [body, body]}, {"choices": [{"message": body}]}, {"output": [body]}):
         with suppress(LlmError):
-            to_json(kind(ToolNames(()), HERE).read(given_body))
+            reply = kind(ToolNames(()), HERE)
+            reply.feed_body(given_body)
+            to_json(reply.response())
 
 
 @each_api
@@ -86,8 +88,8 @@ def test_any_events(kind: type[Reply], bodies: Any, data: st.DataObject) -> None
     with suppress(LlmError):
         for body in data.draw(st.lists(bodies, max_size=4)):
             for event in (body, {"choices": [{"delta": body}]}, {"contentBlockIndex": 0, "delta": body}):
-                list(reply.take(SseEvent(json.dumps(event), data.draw(names))))
-        to_json(reply.whole())
+                list(reply.feed(SseEvent(json.dumps(event), data.draw(names))))
+        to_json(reply.response())
 
 
 def test_a_converse_reply_is_over_when_both_its_end_and_its_cost_have_come() -> None:
@@ -98,6 +100,6 @@ def test_a_converse_reply_is_over_when_both_its_end_and_its_cost_have_come() -> 
         ("messageStop", {"stopReason": "end_turn"}, False),
         ("metadata", {"usage": {"inputTokens": 3}}, True),
     ):
-        assert [*reply.take(SseEvent(json.dumps(body), name))] == []
+        assert [*reply.feed(SseEvent(json.dumps(body), name))] == []
         assert reply.is_over is is_over
-    assert reply.whole().usage.input_tokens == 3
+    assert reply.response().usage.input_tokens == 3

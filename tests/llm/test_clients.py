@@ -11,6 +11,7 @@ from typing import Any
 
 import anthropic
 import boto3  # type: ignore[import-untyped]  # it ships no types
+import httpx
 import httpx2
 import openai
 import pytest
@@ -19,7 +20,7 @@ from google.oauth2.credentials import Credentials
 
 from tests.conftest import ROOT
 from tests.llm.provider_kit import KEY, REQUEST
-from tests.llm.toxic_server import Received, ToxicServer, reply
+from tests.llm.toxic_server import Received, ToxicServer, promised, reply
 from tests.llm.wire_corpus import collect
 from tests.llm.wires import BedrockWire, ChatWire, GeminiWire, MessagesWire, frame
 from wesichain.agent.model_names import FORMS, resolve_model
@@ -108,10 +109,27 @@ class TestAClientOfTheSdk:
         check = "check base_url and the network"
         assert lines == [
             f"cannot reach Google: {json_error}; {check}",
-            f"cannot reach Google: {parse}no JSON; {check}",
+            f"the reply of Google was cut off ({parse}no JSON); try again",
             f"cannot reach Google: {json_error}; {check}",
-            f"the reply of Google was cut off ({parse}none); ask again",
+            f"the reply of Google was cut off ({parse}none); try again",
         ]
+
+    @pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
+    async def test_a_stream_of_google_that_is_cut_is_an_error_that_says_so(self, library: Any) -> None:
+        """The SDK reads over connections that its user chooses, each with errors of its own."""
+        stream = GeminiWire().write(ProviderReply("hello"), stream=True)
+        first = stream.index(b"\n\n") + 2
+        for place in (first, first + 20) if library is httpx else (0, 20, first, first + 20):
+            async with ToxicServer(promised(len(stream), stream[:place])) as server:
+                connections = library.AsyncClient()
+                options = genai.types.HttpOptions(base_url=server.url, httpx_async_client=connections)
+                sdk = genai.Client(api_key=KEY, http_options=options)
+                with pytest.raises(
+                    LlmResponseError, match=r"was cut off \(peer closed.*; try again"
+                ) as caught:
+                    await collect(GoogleClient("gemini-x", client=sdk, retries=0), REQUEST)
+                await connections.aclose()
+            assert caught.value.retryable
 
     async def test_errors_of_google_are_ours(self) -> None:
         fault = {"error": {"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED"}}

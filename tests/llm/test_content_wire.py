@@ -76,7 +76,7 @@ def test_nothing_is_dropped_in_silence(wire: Any, parts: list[Part]) -> None:
     lines = 0
     for part in parts:
         if isinstance(part, Text):
-            assert to_json(part.text)[1:-1] in body
+            assert to_json(part.text.strip())[1:-1] in body  # Converse takes no blank texts
         elif not ((part.data and part.base64 in body) or (part.url and to_json(part.url)[1:-1] in body)):
             lines += 1
     assert len(omitted) >= lines
@@ -103,6 +103,8 @@ TEXT = {"type": "text", "text": "Look."}
     ],
 )
 def test_signed_blocks_go_back_unchanged_and_in_their_place(blocks: list[dict[str, Any]]) -> None:
-    reply = MessageReply(ToolNames(()), Endpoint("host", "m", key_variable="K")).read({"content": blocks})
+    reading = MessageReply(ToolNames(()), Endpoint("host", "m", key_variable="K"))
+    reading.feed_body({"content": blocks})
+    reply = reading.response()
     turn = from_json(Message, to_json(turn_of(reply)))
     assert messages(request_of(turn), [])["messages"][0]["content"] == blocks

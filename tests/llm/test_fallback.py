@@ -208,6 +208,6 @@ async def test_a_stream_without_a_response_is_worth_another_try() -> None:
     with pytest.raises(LlmResponseError) as caught:
         await response_of(items())
     assert (str(caught.value), caught.value.retryable) == (
-        "the reply ended without a response; ask again",
+        "the reply ended without a response; try again",
         True,
     )

@@ -1,4 +1,4 @@
-"""Faults: each refusal, silence and broken reply of a provider as one whole line, and whether to ask again."""
+"""Faults: each refusal, silence and broken reply of a provider as one whole line, and whether to try again."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ NOW = 1_700_000_000.0
 AT = Endpoint("api.test", model="m", key_variable="THE_KEY", key="sk-secret")
 
 CHANGE = "the request was not accepted: change it"
-LATER = "the provider is busy or broken: ask again later"
-QUOTA = "the quota is used up: check the plan and its billing"
+LATER = "the provider is overloaded or failing: try again later"
+QUOTA = "the quota is used up: check the plan and the billing"
 SHORTEN = "the conversation is too long for the model: shorten it"
 MODEL = "check the model's name ('m') and base_url"
-SLOWER = "it wants fewer requests: wait, or use a RateLimiter"
-NO_EYES = "this model does not take such content: leave it out, or say so with traits=LlmTraits(images=False)"
-FINAL = "redirects are not followed, the key would go along: set base_url to the final address"
+SLOWER = "it allows fewer requests: wait, or use a RateLimiter"
+NO_EYES = "the model does not accept such content: leave it out, or set traits=LlmTraits(images=False)"
+FINAL = "redirects are not followed, to protect the key: set base_url to the final address"
 
 
 def coded(code: str, message: str = "So it is") -> str:
@@ -43,7 +43,7 @@ REFUSALS = [
     (400, "{}", False, f"400; {CHANGE}"),
     (400, coded("model_not_found"), False, f"400: So it is; {MODEL}"),
     (400, coded("context_length_exceeded"), False, f"400: So it is; {SHORTEN}"),
-    (400, coded("content_filter"), False, "400: So it is; its content filter refused the prompt: rephrase it"),
+    (400, coded("content_filter"), False, "400: So it is; its content filter rejected the prompt: rephrase it"),
     (401, coded("invalid_api_key"), False, "401: So it is; check the key: THE_KEY or api_key="),
     (402, "{}", False, f"402; {QUOTA}"),
     (403, "{}", False, "403; check that the key may use 'm'"),
@@ -88,7 +88,7 @@ def test_a_refusal_is_one_line_that_says_what_to_do(
     [
         (
             Endpoint("h", model="m", key_variable="THE_KEY"),
-            "no key was sent, since THE_KEY goes to its own host alone: pass api_key=",
+            "no key was sent, as THE_KEY is for its own host only: pass api_key=",
         ),
         (
             Endpoint("h", model="m", key_variable="THE_KEY", key="k", is_borrowed=True),
@@ -196,7 +196,7 @@ async def test_a_refusal_that_a_client_of_ones_own_has_raised_is_told_with_what_
     transport = HttpTransport(
         lambda _: ProviderRoute(AT, post, httpx2.HTTPError),
         key=None,
-        patience=RetryLimits(retries=0),
+        limits=RetryLimits(retries=0),
         max_bytes=1,
         scanner=SseScanner,
         is_borrowed=True,

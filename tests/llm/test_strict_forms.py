@@ -18,7 +18,7 @@ from wesichain.llm.anthropic.client import strict_tools
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.openai import OpenAiClient, ResponsesClient
 from wesichain.llm.openai.wire import to_wire
-from wesichain.llm.strict_forms import as_asked, strict_form
+from wesichain.llm.strict_forms import strict_form, without_unset_nulls
 from wesichain.tools import ToolSet
 
 
@@ -236,9 +236,9 @@ def test_forms_are_kept_for_the_schemas_of_now() -> None:
 
 def test_an_answer_that_is_no_json_is_left_as_it_is() -> None:
     request = LlmRequest("m", (), output_schema=OPTIONAL)
-    assert as_asked(LlmResponse("no"), request).content == "no"
-    assert as_asked(LlmResponse('{"a": 1, "b": null}'), request).content == '{"a":1}'
-    assert as_asked(LlmResponse('{"a": 1}'), request).content == '{"a": 1}'
+    assert without_unset_nulls(LlmResponse("no"), request).content == "no"
+    assert without_unset_nulls(LlmResponse('{"a": 1, "b": null}'), request).content == '{"a":1}'
+    assert without_unset_nulls(LlmResponse('{"a": 1}'), request).content == '{"a": 1}'
 
 
 OPTIONAL = {

@@ -16,6 +16,7 @@ from tests.draws import sampled
 from tests.llm.provider_kit import (
     ANTHROPIC,
     GOOGLE,
+    KEY,
     OPENAI,
     REQUEST,
     Provider,
@@ -41,10 +42,13 @@ from tests.llm.toxic_server import (
     unframed,
     watched,
 )
+from tests.llm.wire_corpus import collect
+from tests.llm.wires import BedrockWire, ChatWire, GeminiWire, MessagesWire, ResponsesWire
 from tests.ports import reserved_port
 from tests.waiting import until
 from wesichain.core import TextChunk
 from wesichain.errors import ConfigError, LlmResponseError, LlmTransportError
+from wesichain.testing import ProviderReply
 
 HTML = "<html><body><h1>It works!</h1></body></html>"
 GZIP = {"content-encoding": "gzip"}
@@ -140,6 +144,27 @@ async def test_every_poison_ends_by_itself_with_the_right_error(
     assert type(error) is kind, error
     assert error.retryable is retryable
     assert "\n" not in str(error)
+
+
+WIRES: list[Any] = [ChatWire(), ResponsesWire(), MessagesWire(), GeminiWire(), BedrockWire()]
+
+
+@pytest.mark.parametrize("end", [promised, then, unframed], ids=lambda end: end.__name__)
+@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: type(wire).__name__)
+async def test_a_stream_that_is_cut_is_an_error_that_says_so(wire: Any, end: Any) -> None:
+    """Within an event, between two, and before the first one; however the connection is closed."""
+    stream = wire.write(ProviderReply("hello"), stream=True)
+    text = stream.index(b'"he"') + 2
+    if not isinstance(wire, BedrockWire):  # whose frames have their length and a checksum
+        stream = stream[:text] + "\u00e9".encode() + stream[text + 1 :]
+    for place in (0, 3, 9, text, text + 1, text + 5):  # one of them within a character
+        begun = stream[:place]
+        answer = promised(len(stream), begun) if end is promised else end(begun)
+        async with ToxicServer(answer) as server:
+            with pytest.raises(LlmResponseError, match=r"was cut off.*; try again") as caught:
+                await collect(wire.client(server.url, api_key=KEY, retries=0), REQUEST)
+        assert caught.value.retryable
+        assert "base_url" not in str(caught.value)
 
 
 @pytest.mark.sampled

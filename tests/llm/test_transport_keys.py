@@ -10,7 +10,7 @@ from tests.draws import sampled
 from tests.llm.provider_kit import ANTHROPIC, KEY, OPENAI, REQUEST, Provider, each_provider, each_way, fault
 from tests.llm.toxic_server import ToxicServer, reply
 from wesichain.errors import ConfigError, LlmRejectedError
-from wesichain.llm.transport.keys import KeyAccount, asked_key
+from wesichain.llm.transport.keys import KeyAccount, key_function
 
 
 @each_provider
@@ -92,15 +92,15 @@ def test_a_key_goes_to_its_own_host_alone(
 
 
 def test_a_key_is_a_text_or_a_function() -> None:
-    with pytest.raises(ConfigError, match="api_key is int; give a text, or a function"):
-        asked_key(5)  # type: ignore[arg-type]  # wrong on purpose
+    with pytest.raises(ConfigError, match="api_key is int; pass a string, or a function"):
+        key_function(5)  # type: ignore[arg-type]  # wrong on purpose
 
 
 async def test_a_function_may_return_what_gives_the_key() -> None:
     async def later() -> str:
         return " key\n"
 
-    ask = asked_key(lambda: later())
+    ask = key_function(lambda: later())
     assert ask is not None
     assert await ask() == "key"
 

@@ -92,11 +92,12 @@ def gives(row: dict[str, Any]) -> list[Any]:
     items: list[Any] = []
     try:
         if "body" in row:
-            return [reader.read(row["body"])]
+            reader.feed_body(row["body"])
+            return [reader.response()]
         for event in row["events"]:
             name, data = event if isinstance(event, list) and len(event) == 2 else ("", event)
-            items += reader.take(SseEvent(data if isinstance(data, str) else json.dumps(data), name))
-        return [*items, reader.whole()]
+            items += reader.feed(SseEvent(data if isinstance(data, str) else json.dumps(data), name))
+        return [*items, reader.response()]
     except LlmError as error:
         return [*items, type(error).__name__, str(error), error.retryable]
 

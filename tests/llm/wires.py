@@ -79,7 +79,10 @@ class ChatWire(_Wire):
         return {
             "prompt_tokens": usage.input_tokens,
             "completion_tokens": usage.output_tokens,
-            "prompt_tokens_details": {"cached_tokens": usage.cache_read_tokens},
+            "prompt_tokens_details": {
+                "cached_tokens": usage.cache_read_tokens,
+                "cache_write_tokens": usage.cache_write_tokens,
+            },
             "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         }
 
@@ -142,7 +145,10 @@ class ResponsesWire(_Wire):
             "output": output,
             "usage": {
                 "input_tokens": reply.usage.input_tokens,
-                "input_tokens_details": {"cached_tokens": reply.usage.cache_read_tokens},
+                "input_tokens_details": {
+                    "cached_tokens": reply.usage.cache_read_tokens,
+                    "cache_write_tokens": reply.usage.cache_write_tokens,
+                },
                 "output_tokens": reply.usage.output_tokens,
                 "output_tokens_details": {"reasoning_tokens": reply.usage.reasoning_tokens},
             },

@@ -1,4 +1,4 @@
-"""Context: views that shorten the requests of a run. The log keeps everything."""
+"""Context: views that shorten the requests of a run. The log keeps all messages."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ from wesichain.core.internal import Cut, lazy_getattr
 from .tokens import CountTokens, estimate_tokens, tokens_of
 from .view import (
     ContextView,
-    Question,  # pyright: ignore[reportDeprecated]  # for those who have it from here
+    Question,  # pyright: ignore[reportDeprecated]  # for those who import it from here
     ViewQuestion,
     ViewRequest,
     are_views,

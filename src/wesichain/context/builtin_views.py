@@ -1,4 +1,4 @@
-"""The views that come with the project: a window, cleared results, trimmed results, a summary."""
+"""The built-in views: a window, cleared results, trimmed results, a summary."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .tokens import CountTokens, check_counter, check_tokens, estimate_tokens
 from .view import ViewQuestion
 from .visible_log import VisibleLog
 
-LEAST = 32  # tokens: less of a result would be the mark alone
+LEAST = 32  # tokens: a shorter result would only be the mark of the cut
 CLEARED = "(This result was cleared to save room. Call the tool again if you need it.)"
 HEADING = "Summary of what came before, which is no longer shown:"
 _TASK = (
@@ -26,12 +26,12 @@ _TASK = (
 
 
 class Window(Value):
-    """Above `max_tokens`, the oldest replies go, with their results, until `keep_tokens` are left.
+    """Above `max_tokens`, the oldest replies and their results are removed until `keep_tokens` are left.
 
-    `keep_tokens` are three quarters of the window unless you say: to cut a good deal at a time keeps the
-    prompt the same for some steps, and what a provider has cached of it worth something. The instructions,
-    the task and the last reply with its results stay; where these alone are more than the window, the results
-    are cut in their middle, and where that is not enough the run fails before the model call.
+    `keep_tokens` defaults to three quarters of the window: a large cut leaves the prompt unchanged for some
+    steps, so that the provider's prompt cache can be used. The instructions, the task and the last reply with
+    its results are kept; if these alone exceed the window, the results are cut in the middle, and if that is
+    not enough the run fails before the model call.
     """
 
     name = "Window"
@@ -63,9 +63,9 @@ class Window(Value):
 
 
 class ClearToolResults(Value):
-    """Above `over_tokens`, all but the newest `keep` results of tools are replaced by a line that says so.
+    """Above `over_tokens`, all but the newest `keep` tool results are replaced by a line that says so.
 
-    Short results stay, and so do those that the model has not seen yet.
+    Short results are kept, and results that the model has not seen yet.
     """
 
     name = "ClearToolResults"
@@ -78,7 +78,7 @@ class ClearToolResults(Value):
         check_counter(self.count_tokens)
         keep: Any = self.keep
         if not isinstance(keep, int) or isinstance(keep, bool) or keep < 0:
-            raise ConfigError(f"keep={self.keep!r}: use the number of results that stay, 0 or more")
+            raise ConfigError(f"keep={self.keep!r}: use the number of results to keep, 0 or more")
 
     @property
     def inactive_below_tokens(self) -> int:
@@ -96,7 +96,7 @@ class ClearToolResults(Value):
 
 
 class TrimResults(Value):
-    """A tool's result of more than `max_tokens` is cut in its middle; the cut is marked, with its size."""
+    """A tool result of more than `max_tokens` is cut in the middle; a mark has the size of the cut."""
 
     name = "TrimResults"
     max_tokens: int
@@ -131,17 +131,16 @@ def trimmed(text: str, max_tokens: int, count: CountTokens = estimate_tokens) ->
 
 
 def trimmed_together(texts: Sequence[str], max_tokens: int, count: CountTokens) -> list[str]:
-    """Texts of at most `max_tokens` together: the longest are cut first, down to a common length."""
+    """The texts in at most `max_tokens` in total: the longest are cut first, to a common length."""
     sizes = [count(text) for text in texts]
     length = _common_length(sorted(sizes, reverse=True), sum(sizes) - max_tokens)
     return [trimmed(text, LEAST if length is None else length, count) for text in texts]
 
 
 def fit(seen: VisibleLog, limit: int, view: str, count: CountTokens) -> list[Cut]:
-    """The cuts in tools' results that bring a request down to `limit` tokens.
+    """The cuts in tool results that bring a request down to `limit` tokens.
 
-    The longest results are cut first, down to a common length. Where that is not enough, the run fails: it
-    cannot be asked within the limit.
+    The longest results are cut first, to a common length. Raises `AgentError` if that is not enough.
     """
     over = seen.tokens - limit
     results = sorted(seen.tool_results(), key=lambda one: one[2], reverse=True)
@@ -149,14 +148,14 @@ def fit(seen: VisibleLog, limit: int, view: str, count: CountTokens) -> list[Cut
     if length is None:
         least = seen.tokens - sum(max(0, size - LEAST) for _, _, size in results)
         raise AgentError(
-            f"the request needs at least {least} tokens, with every result of a tool cut to {LEAST} tokens, "
+            f"the request needs at least {least} tokens, with every tool result cut to {LEAST} tokens, "
             f"and {view} allows {limit}: raise the limit, or shorten instructions, task or replies"
         )
     return [_shortened(place, message, length, count) for place, message, size in results if size > length]
 
 
 def _common_length(sizes: Sequence[int], over: int) -> int | None:
-    """The length to which the longest of these are cut to save `over` tokens; None where none is enough."""
+    """The length to which the longest are cut to save `over` tokens; None if no length is enough."""
     for number, following in enumerate((*sizes[1:], 0), 1):
         length = (sum(sizes[:number]) - over) // number
         if length >= max(following, LEAST):
@@ -169,11 +168,11 @@ def _shortened(place: int, message: Message, max_tokens: int, count: CountTokens
 
 
 class Summarise(Value):
-    """Above `over_tokens`, all but the newest `keep_tokens` is replaced by a summary, which a model writes.
+    """Above `over_tokens`, all but the newest `keep_tokens` is replaced by a summary that a model writes.
 
-    `llm` is that model; without one it is the run's own. The call spends no step, but tokens and money of the
-    run, and is in the event `ContextReduced`. If it fails, the event says so and nothing is cut: put a
-    `Window` behind it. A later summary includes the earlier one. Instructions and task are not summarised.
+    `llm` is that model; the default is the run's own. The call uses no step, but its tokens and cost count
+    for the run; it is in the event `ContextReduced`. If it fails, the event says so and nothing is cut: put a
+    `Window` after it. A later summary includes the earlier one. Instructions and task are not summarised.
     """
 
     name = "Summarise"
@@ -192,7 +191,7 @@ class Summarise(Value):
             )
         llm: Any = self.llm
         if llm is not None and (isinstance(llm, type) or not hasattr(llm, "complete")):
-            raise ConfigError(f"llm={llm!r} is no model; pass an object with complete(request), or None")
+            raise ConfigError(f"llm={llm!r} is not a model; pass an object with complete(request), or None")
 
     @property
     def inactive_below_tokens(self) -> int:
@@ -204,7 +203,7 @@ class Summarise(Value):
         if seen.tokens <= self.over_tokens:
             return None
         pieces = seen.oldest(seen.tokens - seen.fixed_tokens - self.keep_tokens)
-        # Where the instructions alone are more than there is room for, a model is not asked at every step.
+        # If the instructions alone exceed the limit, a summary in every step would not help.
         if seen.new_tokens(pieces) < max(1, (self.over_tokens - self.keep_tokens) // 4):
             return None
         words = max(50, (self.over_tokens - self.keep_tokens) // 4)
@@ -214,22 +213,22 @@ class Summarise(Value):
         return ViewQuestion(asked, partial(_cuts, pieces), self.llm)
 
     def _log(self, messages: Sequence[Message], max_tokens: int) -> str:
-        """The messages as text. A summary is a request too: what is too long for one is cut in its middle."""
+        """The messages as text, cut in the middle if they are too long for the request of the summary."""
         room, count = max(LEAST, max_tokens), self.count_tokens
         lines = trimmed_together([_as_text(message) for message in messages], room, count)
         return trimmed("\n".join(lines), room, count)
 
 
 def _cuts(pieces: list[tuple[int, int]], text: str) -> tuple[Cut, ...]:
-    """The summary stands in the last of the pieces. One that has its heading, as in a replay, keeps it."""
-    told = text if text.startswith(HEADING) else f"{HEADING}\n{text.strip()}"
+    """The cuts, with the summary in place of the last piece. In a replay, it already has the heading."""
+    summary = text if text.startswith(HEADING) else f"{HEADING}\n{text.strip()}"
     *gone, (start, end) = pieces
-    return (*(Cut(*piece) for piece in gone), Cut(start, end, (Message(Role.USER, told),)))
+    return (*(Cut(*piece) for piece in gone), Cut(start, end, (Message(Role.USER, summary),)))
 
 
 def _as_text(message: Message) -> str:
-    """A message as a line of the log. Calls are words here: a model without tools is asked."""
-    who = "result" if message.role is Role.TOOL else message.role.value
-    lines = [f"[{who}] {message.text}"] if message.text else []
+    """A message as text for the log. Calls are text, because the request has no tools."""
+    role = "result" if message.role is Role.TOOL else message.role.value
+    lines = [f"[{role}] {message.text}"] if message.text else []
     lines += [f"[call] {call.name} {text_of(call.args)}" for call in message.tool_calls]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Tokens: how much of a model's context a message takes, as well as that can be guessed."""
+"""Tokens: estimates of how much of a model's context a message takes."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from wesichain.errors import ConfigError
 
 CountTokens: TypeAlias = Callable[[str], int]
 
-_PART = 1_000  # a picture, a document, a sound
+_PART = 1_000  # tokens of an image, a document or audio
 
 
 def estimate_tokens(text: str) -> int:
-    """A guess that needs no tokenizer: four characters a token, and a few for the frame."""
+    """An estimate without a tokenizer: four characters per token, and four tokens for each message."""
     return len(text) // 4 + 4
 
 
 def tokens_of(message: Message, count: CountTokens = estimate_tokens) -> int:
-    """The tokens of a message: its text, reasoning and calls, and a thousand for each picture or the like."""
+    """The tokens of a message: its text, reasoning and calls, and a thousand for each other part."""
     return count_each((message,), count, [])
 
 
 def count_each(messages: Iterable[Message], count: CountTokens, sizes: list[int]) -> int:
-    """The same of several messages together; that of each is added to `sizes`."""
+    """The total tokens of several messages; the tokens of each are added to `sizes`."""
     total = 0
     for message in messages:
         content = message.content
-        if count is estimate_tokens and content.__class__ is str:  # the usual: it is not worth the calls
+        if count is estimate_tokens and content.__class__ is str:  # the usual case, without the cost of calls
             tokens = len(content) // 4 + 4
-            if message.tool_calls:  # to go through none of them takes longer than to ask
+            if message.tool_calls:  # checking is faster than iterating over none
                 for call in message.tool_calls:
                     tokens += (len(call.name) + len(str(call.args))) // 4 + 4
         else:
@@ -47,11 +47,11 @@ def count_each(messages: Iterable[Message], count: CountTokens, sizes: list[int]
 
 
 def check_tokens(name: str, value: Any, *, least: int = 1) -> None:
-    """A number of tokens that somebody has set; what is none is told, with its name."""
+    """Raise `ConfigError` with its name for a setting that is not a number of tokens."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ConfigError(f"{name}={value!r}: use a whole number of tokens, {least} or more")
 
 
 def check_counter(count: Any) -> None:
     if not callable(count):
-        raise ConfigError(f"count_tokens={count!r}: use a function that takes a text and returns a number")
+        raise ConfigError(f"count_tokens={count!r}: use a function that takes a string and returns a number")

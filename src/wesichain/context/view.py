@@ -1,4 +1,4 @@
-"""A view: what may stand between the log of a run and the requests to its model."""
+"""Views: they decide which part of the log of a run is sent to its model."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 
 
 _RENAMED: Final = (
-    "wesichain.context.Question is called ViewQuestion; wesichain.core.Question is another thing"
+    "wesichain.context.Question is called ViewQuestion; wesichain.core.Question is another class"
 )
 
 
 class ViewQuestion(Value):
-    """A model call that a view needs before it can cut, such as a summary, and the cuts that follow.
+    """A model call that a view needs before it can cut, such as a summary, and the cuts for its reply.
 
-    Without an `llm` the run's own model is called. The run pays; in a replay the reply is read from the log.
+    Without an `llm`, the run's own model is called. The call counts for the run's budget; in a replay, the
+    reply is read from the log.
     """
 
     messages: tuple[Message, ...]
@@ -36,14 +37,14 @@ class ViewQuestion(Value):
 
 @deprecated(_RENAMED)
 class Question(ViewQuestion):
-    """The earlier name of `ViewQuestion`, deprecated: `wesichain.core` has a `Question`, too."""
+    """Deprecated name of `ViewQuestion`; `wesichain.core` has a `Question` too."""
 
     def __post_init__(self) -> None:
         warnings.warn(_RENAMED, DeprecationWarning, stacklevel=2)
 
 
 class ViewRequest(LlmRequest):
-    """A view's request, before a step: `view` is its number, `llm` the model instead of the run's own."""
+    """A view's request before a step: `view` is the view's number, `llm` replaces the run's own model."""
 
     __always__: ClassVar[tuple[str, ...]] = ("view", "llm")
 
@@ -53,24 +54,24 @@ class ViewRequest(LlmRequest):
 
 @runtime_checkable
 class ContextView(Protocol):
-    """Decides what is left out of the next request. It has no state of a run, and is called before each step.
+    """Decides what is left out of the next request. It is called before each step, and has no state of a run.
 
-    Its cuts depend on what is `seen` and on nothing else, so that a replay makes the same ones.
-    It should cut seldom, and then a good deal: a provider's prompt cache ends at the first change.
-    One with an attribute `inactive_below_tokens` is not called while a request has at most so many tokens.
-    Where one has `limit_tokens`, no request has more: results of tools are cut to fit, or the run fails.
+    Its cuts must depend only on `seen`, so that a replay makes the same ones. It should cut rarely, and then
+    a large part: a provider's prompt cache ends at the first change. A view with the attribute
+    `inactive_below_tokens` is not called for requests of at most that many tokens. With `limit_tokens`, no
+    request has more tokens: tool results are cut to fit, or the run fails.
     """
 
     @property
     def name(self) -> str: ...
 
     def reduce(self, seen: VisibleLog) -> Sequence[Cut] | ViewQuestion | None:
-        """The cuts to make, or the question to ask first; None while there is room."""
+        """The cuts to make, or the model call that is needed first; None for no change."""
         ...
 
 
 def are_views(given: Any) -> bool:
-    """Whether these are views, as an agent takes them: several, in their order."""
+    """Whether the value is a list or tuple of views."""
     return isinstance(given, list | tuple) and all(map(_is_view, cast("Sequence[Any]", given)))
 
 
@@ -79,9 +80,9 @@ def _is_view(view: Any) -> bool:
 
 
 def inactive_below(views: Iterable[ContextView]) -> int:
-    """The tokens up to which none of these views cuts anything; -1 if one of them does not say.
+    """The tokens up to which none of the views cuts anything; -1 if one of them does not declare it.
 
-    A class that inherits the number may have another `reduce`, and is called.
+    A subclass that only inherits the number may have another `reduce`, and is called.
     """
     return min(map(_inactive_below_tokens, views), default=-1)
 
@@ -91,10 +92,8 @@ def _inactive_below_tokens(view: Any) -> int:
 
 
 def counter_of(views: Iterable[ContextView]) -> CountTokens:
-    """How these views count tokens: all of them alike, since they look at the same messages."""
+    """The token counter of the views; all must have the same, because they share one log."""
     counters = [found for view in views if (found := getattr(view, "count_tokens", None)) is not None]
     if any(counter is not counters[0] for counter in counters):
-        raise ConfigError(
-            "the views of context=[...] count tokens in several ways; give all one count_tokens"
-        )
+        raise ConfigError("the views of context=[...] have different count_tokens; use the same one for all")
     return counters[0] if counters else estimate_tokens

@@ -1,4 +1,4 @@
-"""Seen: what the model of one run is shown now, and what of it may be cut out."""
+"""Visible log: the part of a run's log that is sent to the model, and the parts that may be cut."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from wesichain.errors import ConfigError
 
 from .tokens import CountTokens, count_each, estimate_tokens
 
-_SHORT = 40  # tokens: a result that is no longer is not worth clearing
+_SHORT = 40  # tokens: results up to this size are not cleared
 
 
 class VisibleLog:
-    """The part of a run's log that its model still sees, after the cuts so far; messages go by their place.
+    """The part of a run's log that the model sees after the cuts so far. A place is an index in the log.
 
-    It is kept in units that stay or go whole: a reply with the results of its calls and the notes on it;
-    before the task, a question with all that came of it. The instructions and the task are in none: they
-    always stay. To take a message costs what that message costs; a cut costs what it cuts out, and a copy
-    of the list of what is left.
+    The log is divided into units, which are kept or cut as a whole: a reply with the results of its calls and
+    the notes on it; before the task, a question with all that followed it. The instructions and the task are
+    not in any unit: they are always kept. The cost of `take` is linear in the new messages, that of a cut in
+    the removed messages, plus a copy of the remaining list.
     """
 
     __slots__ = (
-        "_begun", "_count", "_fixed", "_fixed_tokens", "_fresh", "_messages", "_places", "_replaced",
-        "_sizes", "_starts", "_whole", "length", "quiet", "task", "tokens",
+        "_begins_next", "_count", "_fixed", "_fixed_tokens", "_has_unit", "_long_results", "_messages",
+        "_places", "_replaced", "_sizes", "_starts", "length", "quiet", "task", "tokens",
     )  # fmt: skip
 
     def __init__(self, task: int, count_tokens: CountTokens = estimate_tokens, *, quiet: int = -1) -> None:
-        """`task` is the place of the run's task; up to `quiet` tokens no view has anything to say."""
+        """`task` is the place of the run's task; up to `quiet` tokens, no view is called."""
         self.task = task
         self.quiet = quiet
-        self.length = 0  # messages of the log that were taken
-        self.tokens = 0  # of all that is shown
+        self.length = 0  # of the log
+        self.tokens = 0  # of the visible messages
         self._count = count_tokens
         self._messages: list[Message] = []
-        self._sizes: list[int] = []  # of these, in tokens
-        self._places: list[int] = []  # of these, up to the first that is not filed yet
+        self._sizes: list[int] = []  # of the messages, in tokens
+        self._places: list[int] = []  # of the messages that are indexed so far
         self._fixed_tokens = 0
         self._fixed: list[int] = []  # places
         self._starts: list[int] = []  # the places where units begin
-        self._whole: list[int] = []  # the places of long results that are shown as they are
-        self._replaced: set[int] = set()  # the places where something else is shown
-        self._begun = False  # there was a unit
-        self._fresh = False  # what comes next is a unit of its own
+        self._long_results: list[int] = []  # the places of long results that were not replaced
+        self._replaced: set[int] = set()  # the places with another message than the log
+        self._has_unit = False  # whether there is a unit
+        self._begins_next = False  # whether the next message begins a unit
 
     @property
     def messages(self) -> LogView[Message]:
@@ -53,60 +53,60 @@ class VisibleLog:
         return LogView(self._messages, len(self._messages))
 
     def take(self, messages: Sequence[Message]) -> None:
-        """The log has grown."""
+        """Add new messages of the log."""
         self._messages += messages
         self.length += len(messages)
         self.tokens += count_each(messages, self._count, self._sizes)
 
     @property
     def fixed_tokens(self) -> int:
-        """Those of the instructions and the task."""
-        self._file()
+        """The tokens of the instructions and the task."""
+        self._index()
         return self._fixed_tokens
 
-    def _file(self) -> None:
-        """Find the units in what was taken since: most steps of most runs need none of them."""
+    def _index(self) -> None:
+        """Index the new messages. This is done when it is needed: most steps of most runs need no units."""
         task, start = self.task, len(self._places)
         place = self.length - (len(self._messages) - start)
         for message, size in zip(self._messages[start:], self._sizes[start:], strict=True):
             role = message.role
             self._places.append(place)
             if role is Role.TOOL and size > _SHORT:
-                self._whole.append(place)
+                self._long_results.append(place)
             if role is Role.SYSTEM or place == task:
                 self._fixed.append(place)
                 self._fixed_tokens += size
-                self._fresh = True
+                self._begins_next = True
             elif self._begins_unit(role, place):
                 self._starts.append(place)
-                self._begun, self._fresh = True, False
+                self._has_unit, self._begins_next = True, False
             place += 1
 
     def _begins_unit(self, role: Role, place: int) -> bool:
-        begins = self._fresh or role is (Role.USER if place < self.task else Role.ASSISTANT)
-        return not self._begun or (begins and role is not Role.TOOL)
+        begins = self._begins_next or role is (Role.USER if place < self.task else Role.ASSISTANT)
+        return not self._has_unit or (begins and role is not Role.TOOL)
 
-    # --- what may go -----------------------------------------------------------------------------------
+    # --- what may be cut -------------------------------------------------------------------------------
 
     def results(self, keep: int) -> list[tuple[int, Message]]:
-        """The long results that are still shown, without the newest `keep` and those of the last reply."""
-        self._file()
+        """The long results that were not replaced, without the newest `keep` and those of the last reply."""
+        self._index()
         newest = self._starts[-1] if self._starts else 0
-        count = min(len(self._whole) - keep, bisect_left(self._whole, newest))
+        count = min(len(self._long_results) - keep, bisect_left(self._long_results, newest))
         return [
             (place, self._messages[bisect_left(self._places, place)])
-            for place in self._whole[: max(0, count)]
+            for place in self._long_results[: max(0, count)]
         ]
 
     def tool_results(self) -> list[tuple[int, Message, int]]:
-        """The tool results in the view, each with its position and its tokens."""
-        self._file()
+        """The visible tool results, each with its place and its tokens."""
+        self._index()
         shown = zip(self._places, self._messages, self._sizes, strict=True)
         return [(place, message, size) for place, message, size in shown if message.role is Role.TOOL]
 
     def oldest(self, tokens: int) -> list[tuple[int, int]]:
-        """Where the oldest units are that have this many tokens together, or all but the run's last."""
-        self._file()
+        """The pieces of the oldest units with at least this many tokens, except the run's last unit."""
+        self._index()
         starts, allowed = self._starts, len(self._starts)
         if starts and starts[-1] > self.task:
             allowed -= 1
@@ -122,13 +122,13 @@ class VisibleLog:
         return self._pieces(starts[0], end) if gone else []
 
     def visible_messages(self, pieces: Sequence[tuple[int, int]]) -> list[Message]:
-        """The messages in the next request, of some pieces of the log."""
-        self._file()
+        """The visible messages in some pieces of the log."""
+        self._index()
         return [message for start, end in pieces for message in self._messages[self._between(start, end)]]
 
     def new_tokens(self, pieces: Sequence[tuple[int, int]]) -> int:
-        """The tokens of these messages as they are in the log."""
-        self._file()
+        """The tokens of the visible messages in these pieces that were not replaced."""
+        self._index()
         found = 0
         for start, end in pieces:
             there = self._between(start, end)
@@ -137,7 +137,7 @@ class VisibleLog:
         return found
 
     def _pieces(self, start: int, end: int) -> list[tuple[int, int]]:
-        """From start to end, without what always stays."""
+        """The pieces from start to end, without the messages that are always kept."""
         inside = self._fixed[bisect_left(self._fixed, start) : bisect_left(self._fixed, end)]
         edges = [start - 1, *inside, end]
         pieces = [(before + 1, behind) for before, behind in pairwise(edges)]
@@ -153,26 +153,28 @@ class VisibleLog:
     # --- cutting ---------------------------------------------------------------------------------------
 
     def check(self, cut: Cut, view: str) -> None:
-        """A cut that is not allowed is an error of the view."""
-        self._file()
-        why = self._flaw(cut)
+        """Raise `ConfigError`, with the view's name, for a cut that is not allowed."""
+        self._index()
+        why = self._problem(cut)
         if why:
             raise ConfigError(f"the context view {view!r} cuts messages {cut.start} to {cut.end}: {why}")
 
-    def _flaw(self, cut: Cut) -> str:
+    def _problem(self, cut: Cut) -> str:
         there = self._between(cut.start, cut.end)
         if not 0 <= cut.start < cut.end <= self.length or len(cut.messages) > cut.end - cut.start:
-            return f"the log has {self.length} messages, and a place holds one; use places that are there"
+            return f"the log has {self.length} messages, and one fits in a place; use existing places"
         if self._pieces(cut.start, cut.end) != [(cut.start, cut.end)]:
-            return "the instructions and the task stay; cut around them"
+            return "the instructions and the task cannot be cut; cut around them"
         if self._has_same_form(there, cut.messages):
             return ""
         if any(message.role is Role.TOOL or message.tool_calls for message in cut.messages):
-            return "calls and results cannot be made up; put text in their place"
+            return "calls and results cannot be added; use text instead"
         behind = self._places[there.stop] if there.stop < len(self._places) else None
         begins = self._begins_at(self._places[there.start]) or self._is_fixed(cut.start - 1)
         if not begins or not (behind is None or self._begins_at(behind) or self._is_fixed(behind)):
-            return "this parts a call from its result; cut whole units, as VisibleLog.oldest() gives them"
+            return (
+                "this separates a call from its result; cut whole units, as VisibleLog.oldest() returns them"
+            )
         return ""
 
     def _begins_at(self, place: int) -> bool:
@@ -180,7 +182,7 @@ class VisibleLog:
         return found < len(self._starts) and self._starts[found] == place
 
     def _has_same_form(self, there: slice[int, int, None], messages: Sequence[Message]) -> bool:
-        """Whether these are the same messages in other words."""
+        """Whether the messages have the roles and calls of those they replace."""
         old = self._messages[there]
         return len(old) == len(messages) and all(
             (then.role, then.tool_call_id, then.tool_calls) == (now.role, now.tool_call_id, now.tool_calls)
@@ -188,8 +190,8 @@ class VisibleLog:
         )
 
     def cut(self, cut: Cut) -> None:
-        """Show something else, or nothing, in place of a part of the log."""
-        self._file()
+        """Replace a part of the visible log by other messages, or remove it."""
+        self._index()
         there = self._between(cut.start, cut.end)
         sizes: list[int] = []
         added = count_each(cut.messages, self._count, sizes)
@@ -198,27 +200,29 @@ class VisibleLog:
         self._replaced.difference_update(self._places[there])
         self._replaced.update(places)
         self.tokens += added - sum(self._sizes[there])
-        # Requests that were made look into the old list.
+        # Earlier requests still use the old list.
         self._messages = self._messages.copy()
         self._messages[there] = cut.messages
         self._places[there] = places
         self._sizes[there] = sizes
-        del self._whole[bisect_left(self._whole, cut.start) : bisect_left(self._whole, cut.end)]
+        del self._long_results[
+            bisect_left(self._long_results, cut.start) : bisect_left(self._long_results, cut.end)
+        ]
         if not same_form:
             first, behind = bisect_left(self._starts, cut.start), bisect_left(self._starts, cut.end)
             self._starts[first:behind] = [cut.start] if sizes else []
 
     def cuts(self) -> tuple[Cut, ...]:
-        """The fewest cuts that turn the log into the current view, whatever was cut when."""
-        self._file()
+        """The minimal cuts that turn the log into the visible log."""
+        self._index()
         found: list[Cut] = []
         expected = 0
-        held: tuple[int, Message] | None = None
+        replaced: tuple[int, Message] | None = None
         for place, message in zip([*self._places, self.length], [*self._messages, None], strict=True):
-            if held is not None:
-                found.append(Cut(held[0], place, (held[1],)))
+            if replaced is not None:
+                found.append(Cut(replaced[0], place, (replaced[1],)))
             elif place > expected:
                 found.append(Cut(expected, place))
-            held = (place, message) if message is not None and place in self._replaced else None
+            replaced = (place, message) if message is not None and place in self._replaced else None
             expected = place + 1
         return tuple(found)

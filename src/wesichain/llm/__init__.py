@@ -1,6 +1,6 @@
-"""Models: a module for each provider, and one for text ReAct.
+"""Models: one module per provider, and text ReAct for models that cannot call tools.
 
-The names here are those that a client of your own is written with.
+The names exported here are for clients of your own.
 """
 
 from wesichain.core.internal import Caching, FinishReason, LlmTraits, Reasoning, StreamingLlm, StreamItem

@@ -1,15 +1,16 @@
-"""What Anthropic's messages and Bedrock's Converse write alike: turns of blocks, Claude's reasoning. Pure."""
+"""Turns of blocks, as in Anthropic's messages and Bedrock's Converse, and Claude's reasoning. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from wesichain.core import LlmRequest, Message, ModelSettings, Role
-from wesichain.core.internal import is_array, is_object
+from wesichain.core import LlmRequest, Message, ModelSettings, Role, Usage
+from wesichain.core.internal import is_array
 from wesichain.errors import ConfigError
 
+from .calls import as_object, as_objects, token_count
 from .media_blocks import Block, blocks_of
 from .supported_settings import ReasoningForm
 
@@ -22,7 +23,7 @@ def instructions_of(request: LlmRequest) -> str:
 
 
 def turns_of(messages: Sequence[Message], write: Callable[[Message], list[Block]]) -> list[dict[str, Any]]:
-    """User and assistant in turn: results of parallel calls belong into one user turn."""
+    """Alternating turns of user and assistant; the results of parallel calls are one user turn."""
     turns: list[dict[str, Any]] = []
     for message in messages:
         blocks = [] if message.role is Role.SYSTEM else write(message)
@@ -43,23 +44,36 @@ def assistant_blocks(
     is_call: Callable[[Block], bool],
     omitted: list[str],
 ) -> list[Block]:
-    """The blocks of a reply: signed ones as they came (`Message.opaque` under `owner`) among the others."""
-    layout = message.opaque.get(owner) if is_object(message.opaque) else None
-    if not is_array(layout):
-        said = blocks_of(message.content, lambda _: "an assistant says text alone here", text, omitted)
+    """The blocks of a reply; those in `Message.opaque` under `owner` are sent as they were received."""
+    layout = layout_of(message, owner)
+    if layout is None:
+        said = blocks_of(message.content, lambda _: "only text can be sent for an assistant", text, omitted)
         return [*(block for block in said if block["text"].strip()), *calls]
+    blocks = with_calls(layout, calls, is_call)
+    return [block for block in blocks if "text" not in block or str(block["text"]).strip()]
+
+
+def layout_of(message: Message, owner: str) -> list[Block] | None:
+    """The blocks of a reply as its provider sent them, where `Message.opaque` has them under `owner`."""
+    layout = as_object(message.opaque).get(owner)
+    return as_objects(layout) if is_array(layout) else None
+
+
+def with_calls(
+    layout: Sequence[Block], calls: Iterable[Block], is_call: Callable[[Block], bool]
+) -> Iterator[Block]:
+    """A layout with the calls in the places where it marks one, and the other calls after it."""
     waiting = iter(calls)
-    blocks: list[Block] = []
-    for block in filter(is_object, layout):
-        if is_call(block):
-            blocks.extend(call for call in [next(waiting, None)] if call)
-        elif "text" not in block or str(block["text"]).strip():
-            blocks.append(block)
-    return [*blocks, *waiting]
+    for block in layout:
+        if not is_call(block):
+            yield block
+        elif (call := next(waiting, None)) is not None:
+            yield call
+    yield from waiting
 
 
 def cache_lifetime(request: LlmRequest, *, caching: bool) -> dict[str, str] | None:
-    """How long a marked prefix is kept, as a field of its mark; None where nothing is marked."""
+    """How long a marked prefix is cached, as a field of its mark; None if nothing is marked."""
     cache = request.settings.cache
     if cache == "off" or (cache == "auto" and not caching):
         return None
@@ -69,25 +83,33 @@ def cache_lifetime(request: LlmRequest, *, caching: bool) -> dict[str, str] | No
 def marked_turns(body: dict[str, Any]) -> list[dict[str, Any]]:
     """The turns at whose ends a prefix is cached: the last two of the user.
 
-    A request is found again at the mark that the one before it set, so both stand: the last turn of then, and
-    that of now. A provider looks back twenty blocks only, which many calls in one reply would exceed.
+    A request hits the cache at the mark of the previous request, so both are set: the last turn of the
+    previous request and of this one. A provider looks back only twenty blocks, which a reply with many calls
+    would exceed.
     """
     return [turn for turn in body["messages"] if turn["role"] == "user"][-2:]
 
 
+def usage_of(*, fresh: object, cached: object, stored: object, written: object, thought: object = 0) -> Usage:
+    """The usage of a reply. Both APIs count uncached, cached and newly cached input tokens separately."""
+    hits, writes, output = token_count(cached), token_count(stored), token_count(written)
+    read = token_count(fresh) + hits + writes
+    return Usage(read, output, hits, writes, min(token_count(thought), output))
+
+
 def legal_id(id: str) -> str:
-    """Another provider's ids may hold what this one refuses; a call and its result change alike."""
+    """The id with only legal characters; ids from other providers may have others."""
     return _ILLEGAL_IN_ID.sub("_", id)
 
 
 # --- Claude's reasoning -----------------------------------------------------------------------------
 
-SMALLEST_BUDGET = 1024  # tokens of thought, which the API demands at least
+SMALLEST_BUDGET = 1024  # tokens: the minimum of the API
 BUDGETS = {"low": 2048, "medium": 8192, "high": 24_576}  # for models that take no effort
 
 
 def thinking_of(settings: ModelSettings, form: ReasoningForm) -> tuple[dict[str, Any] | None, str | None]:
-    """The configuration of Claude's thinking, and the effort beside it, in the form that the model takes."""
+    """The configuration of Claude's thinking, and its effort, in the form that the model takes."""
     match settings.reasoning:
         case None:
             return None, None
@@ -103,18 +125,18 @@ def thinking_of(settings: ModelSettings, form: ReasoningForm) -> tuple[dict[str,
 
 def _budget(tokens: int) -> dict[str, Any]:
     if tokens < SMALLEST_BUDGET:
-        raise ConfigError(f"reasoning={tokens}: Claude thinks with {SMALLEST_BUDGET} tokens or more")
+        raise ConfigError(f"reasoning={tokens}: Claude takes {SMALLEST_BUDGET} tokens or more")
     return {"type": "enabled", "budget_tokens": tokens}
 
 
 def reply_limit(settings: ModelSettings, thinking: dict[str, Any] | None, *, default: int) -> int | None:
-    """The limit on a reply, in which the provider counts the thoughts too; None where the default holds."""
+    """The token limit of a reply, which includes the thoughts; None for the default."""
     budget: int = (thinking or {}).get("budget_tokens", 0)
     if settings.max_tokens is None:
         return default + budget if budget else None
     if settings.max_tokens <= budget:
         raise ConfigError(
-            f"max_tokens={settings.max_tokens} leaves no room for an answer beside {budget} tokens of "
+            f"max_tokens={settings.max_tokens} leaves no room for an answer after {budget} tokens of "
             f"reasoning; raise max_tokens, or lower reasoning"
         )
     return settings.max_tokens

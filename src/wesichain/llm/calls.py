@@ -1,4 +1,4 @@
-"""Tool calls on the wire: names that providers accept, arguments in and out, ids that must be there."""
+"""Tool calls in requests and replies: legal names, arguments, ids; the fields of a request's settings."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from wesichain.core import JsonValue, LlmRequest, Message, Role
 from wesichain.core.internal import dump_json, is_array, is_object, parse_json
 from wesichain.errors import CodecError, ConfigError, LlmRejectedError
 
-REFUSAL = "refusal"  # in `LlmResponse.opaque`: what the model said when it refused
+REFUSAL = "refusal"  # key in `LlmResponse.opaque`: the text with which the model refused
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST = 64
 
 
 class ToolNames:
-    """The names of one request, as `[A-Za-z0-9_-]{1,64}` and back.
+    """Maps the tool names of one request to `[A-Za-z0-9_-]{1,64}` and back.
 
-    A legal name stays as it is; an illegal one (`files.read`) is renamed, without taking the name of
-    another tool. Names in the history count too: providers refuse a message that holds an illegal one.
+    A legal name is kept; an illegal one (`files.read`) gets a legal name that no other tool has. Names in the
+    history are mapped too: providers reject a message with an illegal one.
     """
 
     __slots__ = ("_back", "_out")
@@ -46,7 +46,7 @@ class ToolNames:
         return self._out[name]
 
     def from_wire(self, wire: str) -> str:
-        """The tool's own name; one that was never sent stays as it is, for the runtime to judge."""
+        """The tool's own name. A name that was not sent is returned unchanged; the runtime judges it."""
         return self._back.get(wire, wire)
 
     def _free(self, wanted: str) -> str:
@@ -59,14 +59,14 @@ class ToolNames:
 
 
 class ToolChoice(NamedTuple):
-    """A choice of tools: "auto", "required", "none", or "tool" with the name that one has on the wire."""
+    """A tool choice: "auto", "required", "none", or "tool" with the name that is sent for it."""
 
     kind: Literal["auto", "required", "none", "tool"]
     name: str = ""
 
 
 def tool_choice(request: LlmRequest, names: ToolNames) -> ToolChoice | None:
-    """The choice that the settings of a request make among its tools; None where there is nothing to send."""
+    """The tool choice in the settings of a request; None if there is nothing to send."""
     choice = request.settings.tool_choice
     if choice is None or (choice in ("auto", "none") and not request.tools):
         return None
@@ -82,12 +82,12 @@ def tool_choice(request: LlmRequest, names: ToolNames) -> ToolChoice | None:
 
 
 def stops_of(request: LlmRequest) -> list[str]:
-    """The texts at which the reply ends: those of the request, and those of its settings."""
+    """The stop sequences of the request and of its settings."""
     return [*dict.fromkeys((*request.stop, *request.settings.stop))]
 
 
 def read_args(text: str) -> JsonValue:
-    """The arguments of a call: none at all is `{}`, and text that is not JSON stays the text it is."""
+    """The arguments of a call. Empty text is `{}`; text that is not JSON is returned as a string."""
     if not text.strip():
         return {}
     try:
@@ -98,7 +98,7 @@ def read_args(text: str) -> JsonValue:
 
 
 def spaced_json(value: JsonValue) -> str:
-    """JSON spaced as models write it, so that a call written again is the same text."""
+    """JSON with the spaces that models write, so that a call in the history reads as it was written."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{dump_json(key)}: {spaced_json(item)}" for key, item in value.items()) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -107,12 +107,12 @@ def spaced_json(value: JsonValue) -> str:
 
 
 def write_args(args: JsonValue) -> JsonValue:
-    """Arguments for a history message. Several servers refuse, or crash on, what is not an object."""
+    """Arguments for a message in the history. Several servers reject, or crash on, any but an object."""
     return args if is_object(args) else {"malformed_arguments": args}
 
 
 def require_ids(messages: Iterable[Message]) -> None:
-    """A provider pairs calls with results by id, so a message without one is never sent."""
+    """Raise `LlmRejectedError` for a call or result without an id, by which providers match the two."""
     for number, message in enumerate(messages):
         if any(not call.id for call in message.tool_calls) or (
             message.role is Role.TOOL and not message.tool_call_id
@@ -124,12 +124,12 @@ def require_ids(messages: Iterable[Message]) -> None:
 
 
 def sealed(opaque: Mapping[str, JsonValue]) -> JsonValue:
-    """The opaque data of a reply for its provider, without the parts that are empty; None if all are."""
+    """The opaque data of a reply, without the empty entries; None if all are empty."""
     return {key: value for key, value in opaque.items() if value} or None
 
 
 def checked_options(options: Mapping[str, JsonValue] | None) -> dict[str, JsonValue]:
-    """The user's own fields of a request. Tools among them are the provider's own, added to the agent's."""
+    """The `options=` of a client. Tools in it are the provider's own, and are added to the agent's."""
     given = dict(options or {})
     if "tools" in given and not is_array(given["tools"]):
         raise ConfigError(
@@ -140,10 +140,7 @@ def checked_options(options: Mapping[str, JsonValue] | None) -> dict[str, JsonVa
 
 
 def with_options(body: Mapping[str, Any], options: Mapping[str, JsonValue]) -> dict[str, Any]:
-    """The body with the user's own fields: an object is merged into ours, and None takes ours out.
-
-    Tools are added to ours.
-    """
+    """The body with the user's own fields: objects are merged, tools added, and None removes a field."""
     merged = dict(body)
     for key, value in options.items():
         ours = merged.get(key)
@@ -157,29 +154,29 @@ def with_options(body: Mapping[str, Any], options: Mapping[str, JsonValue]) -> d
 def with_settings(
     body: Mapping[str, Any], options: Mapping[str, JsonValue], request: LlmRequest, written: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The body with the client's own fields, over them the settings of the request, and over all its `extra`.
+    """The body with the client's options, the settings of the request and their `extra`; later ones win.
 
-    `written` are the settings in the provider's terms; None of one that is not set.
+    `written` are the settings as the provider's fields; None for those that are not set.
     """
     given = {key: value for key, value in written.items() if value is not None}
     return with_options(with_options(with_options(body, options), given), request.settings.extra)
 
 
-def whole_number(value: object) -> int:
-    """A count of tokens as a provider gives it: what is none, or below zero, counts as 0."""
+def token_count(value: object) -> int:
+    """A token count in a reply; 0 if it is missing or not a positive integer."""
     return value if type(value) is int and value > 0 else 0
 
 
 def as_string(value: object) -> str:
-    """A text field of a reply; "" of one that is no text."""
+    """A text field of a reply; "" if it is not a string."""
     return value if isinstance(value, str) else ""
 
 
 def as_object(value: object) -> dict[str, Any]:
-    """An object in a reply; an empty one for what is none."""
+    """An object in a reply; `{}` if it is not an object."""
     return value if is_object(value) else {}
 
 
 def as_objects(value: object) -> list[dict[str, Any]]:
-    """The objects of an array in a reply."""
+    """The objects in an array of a reply."""
     return [item for item in value if is_object(item)] if is_array(value) else []

@@ -1,4 +1,4 @@
-"""Citations in the replies of the providers: each form, as one value. Pure."""
+"""Citations in replies: the forms of all providers as one value. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from wesichain.llm.calls import as_object, as_objects
 
 
 def _citation(note: Mapping[str, Any], *, offset: int = 0) -> Citation:
-    """A citation, by whatever names a provider gives to its fields; `offset` is added to its places."""
+    """A citation from a provider's fields; `offset` is added to its start and end."""
 
     def text(*names: str) -> str | None:
         return next(filter(None, (_text(note.get(name)) for name in names)), None)
 
-    def place(*names: str) -> int | None:
+    def position(*names: str) -> int | None:
         numbers = (_number(note.get(name)) for name in names)
         return next((number + offset for number in numbers if number is not None), None)
 
@@ -25,19 +25,19 @@ def _citation(note: Mapping[str, Any], *, offset: int = 0) -> Citation:
         url=text("url", "uri"),
         title=text("title", "document_title", "filename"),
         source=text("source", "file_id", "domain"),
-        start=place("start_index", "start_char_index"),
-        end=place("end_index", "end_char_index"),
+        start=position("start_index", "start_char_index"),
+        end=position("end_index", "end_char_index"),
     )
 
 
 def of_chat(annotations: object) -> tuple[Citation, ...]:
-    """Of the annotations of a chat completion: `{"type": "url_citation", "url_citation": {...}}`."""
+    """Citations in the annotations of a chat completion, `{"type": "url_citation", "url_citation": {}}`."""
     noted = [note for note in as_objects(annotations) if note.get("type") == "url_citation"]
     return tuple(_citation(cited) for note in noted if is_object(cited := note.get("url_citation")))
 
 
 def of_response(items: Sequence[Mapping[str, Any]]) -> tuple[Citation, ...]:
-    """Of the items of the Responses API. Places are counted in the text of the whole answer."""
+    """Citations in the items of the Responses API, with positions in the text of the whole answer."""
     found: list[Citation] = []
     offset = 0
     for item in items:
@@ -49,18 +49,18 @@ def of_response(items: Sequence[Mapping[str, Any]]) -> tuple[Citation, ...]:
 
 
 def of_blocks(blocks: Sequence[Mapping[str, Any]]) -> tuple[Citation, ...]:
-    """Of the text blocks of the messages API. Places are those in the cited document."""
+    """Citations in the text blocks of the messages API, with positions in the cited document."""
     texts = [block for block in blocks if block.get("type") == "text"]
     return tuple(_citation(note) for block in texts for note in as_objects(block.get("citations")))
 
 
 def of_grounding(grounding: Mapping[str, Any], content: str) -> tuple[Citation, ...]:
-    """Of Gemini's grounding: each segment of the answer with each of its sources, else the sources alone."""
+    """Citations in Gemini's grounding: each segment of the answer with each source, or only the sources."""
     chunks = [_chunk(chunk) for chunk in as_objects(grounding.get("groundingChunks"))]
     found: list[Citation] = []
     for support in as_objects(grounding.get("groundingSupports")):
-        places = support.get("groundingChunkIndices")
-        numbers = map(_number, places if is_array(places) else ())
+        indices = support.get("groundingChunkIndices")
+        numbers = map(_number, indices if is_array(indices) else ())
         sources = [chunks[number] for number in numbers if number is not None and number < len(chunks)]
         found += (_supported(source, as_object(support.get("segment")), content) for source in sources)
     return tuple(found or chunks)
@@ -74,17 +74,17 @@ def _chunk(chunk: Mapping[str, Any]) -> Citation:
 def _supported(source: Citation, segment: Mapping[str, Any], content: str) -> Citation:
     data = content.encode()  # Gemini counts bytes
 
-    def place(value: object) -> int | None:
+    def position(value: object) -> int | None:
         number = _number(value)
         return None if number is None else len(data[:number].decode(errors="ignore"))
 
-    end = place(segment.get("endIndex"))
-    start = place(segment.get("startIndex") or 0) if end is not None else None  # 0 is left out
+    end = position(segment.get("endIndex"))
+    start = position(segment.get("startIndex") or 0) if end is not None else None  # a start of 0 is omitted
     return replace(source, text=_text(segment.get("text")), start=start, end=end)
 
 
 def of_converse(blocks: Sequence[Mapping[str, Any]]) -> tuple[Citation, ...]:
-    """Of Bedrock's blocks `{"citationsContent": {"citations": [...]}}`. Places are those in the document."""
+    """Citations in Bedrock's `{"citationsContent": {"citations": [...]}}`, with positions in the document."""
     found: list[Citation] = []
     for block in blocks:
         for note in as_objects(as_object(block.get("citationsContent")).get("citations")):
@@ -113,7 +113,7 @@ def _number(value: object) -> int | None:
 
 
 def within(citations: Sequence[Citation], text: str, part: str) -> tuple[Citation, ...]:
-    """The citations of a text for a part of it, with their places in the part; one outside of it has none."""
+    """The citations of a text, with their positions in a part of it; None for those outside the part."""
     at = text.rfind(part)
     return tuple(_moved(one, at, len(part)) for one in citations)
 

@@ -1,4 +1,4 @@
-"""Fallback: several models in order, the next one when one cannot answer."""
+"""Fallback: several models in order; if one fails, the next one is called."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _OF_ANY = ("observes_errors", "images", "documents", "audio")
 class Fallback:
     """A `StreamingLlm` over models in order of preference.
 
-    Every `LlmError` passes the request on, a refusal too: another provider may know the model or have
-    the quota. `when` narrows that (`when=lambda error: error.retryable`); an error it does not want is
-    raised as it is. A streamed reply is passed on only before its first piece. When all fail, one
-    `LlmError` says what each said, retryable if any of theirs is, and its cause is an `ExceptionGroup`
-    of them. A missing key is a `ConfigError`, so it ends the request: it is a mistake, not a fault.
-    Each model is sent the parts that it takes, and a line for each of the others.
+    After any `LlmError` the next model is called, also after a rejection: another provider may have the
+    model or the quota. `when` restricts that (`when=lambda error: error.retryable`); an error for which it
+    returns False is raised. After the first piece of a streamed reply, its error is raised. If all models
+    fail, an `LlmError` with all their messages is raised; it is retryable if any of theirs is, and its cause
+    is an `ExceptionGroup` of them. A missing key is a `ConfigError`, which is raised at once. Each model is
+    sent the content parts that it accepts, and a line of text for each of the others.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Fallback:
 
     @property
     def other_models(self) -> tuple[str, ...]:
-        """The names of the models that may answer in place of the first."""
+        """The names of the models that may answer instead of the first."""
         inside = (name for model in self.models for name in (_name(model), *other_models(model)))
         return tuple(name for name in dict.fromkeys(inside) if name != self.model)
 
@@ -89,7 +89,7 @@ class Fallback:
         raise self._all_failed(errors) from ExceptionGroup("no model answered", errors)
 
     def _named(self, item: StreamItem, model: ToolCallingLlm) -> StreamItem:
-        """A reply of another model than the first, with its name: it is paid for at its own price."""
+        """A response of another model than the first, with the model's name, which decides its price."""
         if isinstance(item, LlmResponse) and not item.model and _name(model) != self.model:
             return replace(item, model=_name(model))
         return item
@@ -107,7 +107,7 @@ class Fallback:
 
 
 def _shared(traits: Sequence[LlmTraits]) -> LlmTraits:
-    """The traits of the whole: those that all of them have, and a few (`_OF_ANY`) that any of them has."""
+    """The traits that all models have, and those of `_OF_ANY` that any of them has."""
     names = [field.name for field in fields(LlmTraits)]
     can = {name: all(getattr(one, name) for one in traits) for name in names}
     return LlmTraits(**can | {name: any(getattr(one, name) for one in traits) for name in _OF_ANY})

@@ -1,7 +1,7 @@
-"""Finish reasons: what every word with which a provider ends a reply means, in one table.
+"""Finish reasons: the meaning of each provider's finish reasons, in one table.
 
-A test compares it with the enums of the installed SDKs. A word that is not in it raises `LlmResponseError`.
-Only servers of others with OpenAI's chat API have words of their own, which mean a stop.
+A test compares it with the enums of the installed SDKs. An unknown reason raises `LlmResponseError`; only on
+other servers with OpenAI's chat API, which have reasons of their own, does it mean "stop".
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from wesichain.core import LlmResponse, ToolCall
 from wesichain.core.internal import FinishReason, replace
 from wesichain.errors import LlmResponseError
 
-# "malformed": the provider could not read the call that the model wrote.
+# "malformed": the provider could not parse the call that the model wrote.
 Ending: TypeAlias = FinishReason | Literal["malformed"]
 
 CHAT: Mapping[str, Ending] = {
@@ -22,7 +22,7 @@ CHAT: Mapping[str, Ending] = {
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
     "content_filter": "content_filter",
-    # of Mistral, DeepSeek, OpenRouter and others with the same API
+    # of Mistral, DeepSeek, OpenRouter and other servers with this API
     "max_tokens": "length",
     "model_length": "length",  # the context window is full
     "refusal": "refusal",
@@ -31,18 +31,18 @@ CHAT: Mapping[str, Ending] = {
 }
 RESPONSES: Mapping[str, Ending] = {  # the status of a response
     "completed": "stop",
-    "complete": "stop",  # of others with the same API
+    "complete": "stop",  # of other servers with this API
     "incomplete": "length",
     "failed": "error",
     "cancelled": "error",
-    "in_progress": "error",  # of one that is answered in the background
+    "in_progress": "error",  # of a background response
     "queued": "error",
 }
-INCOMPLETE_RESPONSES: Mapping[str, Ending] = {  # why one is incomplete
+INCOMPLETE_RESPONSES: Mapping[str, Ending] = {  # why a response is incomplete
     "max_output_tokens": "length",
     "max_messages": "length",
     "content_filter": "content_filter",
-    "steered": "error",  # another input took its place
+    "steered": "error",  # another input replaced it
 }
 ANTHROPIC: Mapping[str, Ending] = {
     "end_turn": "stop",
@@ -51,8 +51,8 @@ ANTHROPIC: Mapping[str, Ending] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
-    "pause_turn": "pause",  # a tool of the provider takes long: the same messages are sent again
-    "compaction": "pause",  # the context was shortened: likewise
+    "pause_turn": "pause",  # a tool of the provider is still running: the same messages are sent again
+    "compaction": "pause",  # the context was shortened: the same messages are sent again
 }
 GEMINI: Mapping[str, Ending] = {
     "STOP": "stop",
@@ -90,7 +90,7 @@ CONVERSE: Mapping[str, Ending] = {  # Bedrock
 
 
 def ending_of(word: object, table: Mapping[str, Ending], *, host: str) -> Ending:
-    """The meaning of the word with which a reply ended; raises `LlmResponseError` for an unknown one."""
+    """The meaning of a finish reason; an unknown one raises `LlmResponseError`."""
     ending = table.get(str(word))
     if ending is None:
         raise LlmResponseError(
@@ -101,9 +101,9 @@ def ending_of(word: object, table: Mapping[str, Ending], *, host: str) -> Ending
 
 
 def with_ending(response: LlmResponse, ending: Ending, *, word: str, why: str = "") -> LlmResponse:
-    """The response with its finish reason. A malformed call is one without a name, which the runtime refuses.
+    """The response with its finish reason. A malformed call has no name, so that the runtime rejects it.
 
-    `why` is what the provider says about it.
+    `why` is the provider's explanation.
     """
     if ending != "malformed":
         return replace(response, finish_reason=ending)

@@ -1,8 +1,8 @@
-"""The text of replies from servers that are not the model's own provider.
+"""The text of replies from servers other than the model's own provider.
 
-Such a server may leave reasoning, or a whole tool call, in the text. Reasoning is moved to where it belongs.
-A text that is calls and nothing else is either run or refused, as a call without a name whose reason is
-returned to the model. Any other text is the answer, whatever it looks like.
+Such a server may leave reasoning, or whole tool calls, in the text. Reasoning is moved to `reasoning`. A text
+that consists only of calls is either run, or becomes a call without a name, with a reason that is returned to
+the model. Any other text is the answer.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _USE_INTERFACE = (
 class ForeignText(Value):
     """Reads the text of replies to one request.
 
-    `name_of` gives the tool's own name for the one that the model was given. `tools` is empty where calls are
-    not looked for, and `runs_calls` says that those that are found are run.
+    `name_of` returns the tool's own name for the name that was sent to the model. If `tools` is empty, calls
+    are not looked for; `runs_calls`: the calls that are found are run.
     """
 
     tools: Sequence[ToolSpec]
@@ -40,27 +40,27 @@ class ForeignText(Value):
     runs_calls: bool = False
 
     def read(self, response: LlmResponse) -> LlmResponse:
-        """The response with its reasoning and calls in their places; the same object if its text has none."""
+        """The response with reasoning and calls moved out of its text; the same object if there are none."""
         content: Any = response.content
         if not isinstance(content, str):
             return response
         reasoned = split_reasoning(content, self.style)
         if reasoned.lead and not reasoned.is_final:
-            reasoned = ReasonedText(content)  # the answer mentions channels
+            reasoned = ReasonedText(content)  # the answer only mentions channels
         if reasoned.text != content:
             thoughts = "\n".join(filter(None, [response.reasoning, reasoned.reasoning]))
             said = reasoned.text or reasoned.remark
             cited = within(response.citations, content, said)
             response = replace(response, content=said, reasoning=thoughts, citations=cited)
         if response.tool_calls or not self.tools or response.finish_reason == "length":
-            return response  # of a reply that was cut, no call is known to be complete
+            return response  # calls of a reply that was cut off may be incomplete
         return self._with_calls(response, content, is_message=bool(reasoned.calls) and not reasoned.remark)
 
     async def stream(self, items: AsyncGenerator[StreamItem, None]) -> AsyncGenerator[StreamItem, None]:
-        """A streamed reply without reasoning. Text that may be a call is kept back until that is known.
+        """A streamed reply without reasoning. Text that may be a call is held back until it is decided.
 
-        Reasoning that began in the prompt shows only at its end; what came before it was passed on by then,
-        unless the model's `style` is known, from an earlier reply or because its client declares it.
+        Reasoning that began in the prompt is only known at its end; until then it is passed on, unless the
+        model's `style` is known from an earlier reply or declared by its client.
         """
         text = _TextStream(self.style, has_tools=bool(self.tools))
         async with aclosing(items):
@@ -77,12 +77,12 @@ class ForeignText(Value):
                     yield item
 
     def _with_calls(self, response: LlmResponse, content: str, *, is_message: bool) -> LlmResponse:
-        """The response, run or refused if its text is calls and nothing else."""
+        """The response, with calls to run or to reject if its text consists only of calls."""
         text = content if is_message else response.content
         parsed = read_reply(text, REACT, strict=True, truncated=False)
         reply = TextReply(text)
         if not is_message and any(section.mark == "observation" for section in reply.sections):
-            return response  # more than a call: the model made up its result
+            return response  # more than a call: the model made up a result
         is_marked = is_message or _begins_native(reply.text)
         if parsed.kind == "action" and not is_message:
             named = {self.name_of(call.name) for call in parsed.calls}
@@ -106,25 +106,25 @@ def _refused(response: LlmResponse, content: str, why: str) -> LlmResponse:
     return replace(response, tool_calls=(ToolCall("", "", content),), reasoning=why)
 
 
-# --- while it comes -------------------------------------------------------------------------------
+# --- streams --------------------------------------------------------------------------------------
 
-_LONGEST_START = 120  # characters by which it is known whether a reply begins as a call
+_LONGEST_START = 120  # after so many characters, it is decided whether a reply begins as a call
 _FIRST_KEY = re.compile(r'(?:```\w*+\s*+)?+[\[\s]*+(?:\{\s*+)++"([^"]{0,40})"')
 _CALL_KEYS = frozenset((*TOOL_KEYS, *INPUT_KEYS, "type", "function", "id", "thought"))
 
 
 class _TextStream:
-    """Passes on the text of a reply without its reasoning. What begins as a call is held until the end."""
+    """Passes on the text of a reply without its reasoning. Text that begins as a call is held back."""
 
     def __init__(self, style: ReasoningStyle, *, has_tools: bool) -> None:
         self._reasoning = ReasoningFilter(style)
-        self._start = ""  # the text so far, until it is known whether it begins as a call
+        self._start = ""  # the text so far, until it is decided whether it begins as a call
         self._is_call: bool | None = None
         self._may_call = has_tools
         self._shown: list[str] = []
 
     def feed(self, piece: str) -> str:
-        """The part of this piece, and of the text kept back before it, that can be shown."""
+        """The part of this piece, and of the pending text before it, that can be shown."""
         text = self._reasoning.feed(piece)
         if self._is_call is None:
             text = self._start = self._start + text
@@ -137,12 +137,12 @@ class _TextStream:
         return text
 
     def rest_of(self, content: str) -> str:
-        """The part of the complete answer not shown yet; empty, if the text shown is not its beginning."""
+        """The part of the complete answer after the text that was shown; "" if that is not its beginning."""
         shown = "".join(self._shown)
         return content[len(shown) :] if content.startswith(shown) else ""
 
     def _begins_call(self, text: str) -> bool | None:
-        """Whether a text begins as a call; None while more of it may tell."""
+        """Whether a text begins as a call; None if more text is needed."""
         start = text.lstrip()
         undecided = None if len(start or text) < _LONGEST_START else False
         if not start:
@@ -162,7 +162,7 @@ class _TextStream:
 
 
 def _begins_native(text: str) -> bool | None:
-    """Whether a text begins as a native call, complete or not; None of one that is marks around it so far."""
+    """Whether a text begins as a native call, complete or not; None if it only has marks around calls."""
     found = CALL_START.search(text)
     if AROUND_CALLS.sub("", text[: found.start()] if found else text).strip():
         return False

@@ -1,4 +1,4 @@
-"""The rate limiter: a model that is called no more often than its provider allows."""
+"""Rate limiter: calls a model no more often than its provider allows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CHARS_PER_TOKEN = 4
 
 
 class _Turn(Mutable):
-    """When a request began, and the tokens it takes: guessed, until the reply tells them."""
+    """When a request began, and its tokens: estimated until the reply gives their number."""
 
     at: float
     tokens: int
@@ -37,11 +37,11 @@ class _Turn(Mutable):
 
 
 class RateLimiter:
-    """A `StreamingLlm` that calls `llm` at most so often a minute, and at most `concurrency` times at once.
+    """A `StreamingLlm` that limits the calls of `llm` per minute, and the calls at the same time.
 
-    No sixty seconds see more requests begin, or more tokens spent, than allowed; a request that is
-    larger than the allowance waits for a minute of its own. Requests that wait are served in the
-    order in which they came. A limiter is for one model: share the object to share the allowance.
+    In any sixty seconds, at most `requests_per_minute` requests begin and `tokens_per_minute` tokens are
+    used; a request larger than that limit waits until it is alone in its minute. Waiting requests are served
+    in order of arrival. A limiter is for one model: share the object to share the limits.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class RateLimiter:
     ) -> None:
         for limit in (requests_per_minute, tokens_per_minute, concurrency):
             if limit is not None and limit < 1:
-                raise ConfigError(f"a rate limit of {limit} lets nothing through; use 1 or more")
+                raise ConfigError(f"a rate limit of {limit} allows no requests; use 1 or more")
         self.llm = llm
         self.model = str(getattr(llm, "model", type(llm).__name__))
         self.traits = traits_of(llm)
@@ -68,7 +68,7 @@ class RateLimiter:
         self._turns: deque[_Turn] = deque()  # of the last minute
 
     def check_settings(self, settings: ModelSettings) -> None:
-        """Raise `ConfigError` for a setting that the model behind it does not take."""
+        """Raise `ConfigError` for a setting that `llm` does not take."""
         check_settings(self.llm, settings)
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
@@ -97,7 +97,7 @@ class RateLimiter:
             yield turn
 
     def _wait(self, tokens: int) -> float:
-        """Seconds until one more request of `tokens` leaves the minute before it within its limits."""
+        """Seconds until a request of `tokens` can begin within the limits."""
         now = at = self._clock.monotonic()
         while self._turns and self._turns[0].at + _MINUTE <= now:
             self._turns.popleft()
@@ -109,6 +109,6 @@ class RateLimiter:
         return at - now
 
     def _gate(self) -> tuple[AbstractAsyncContextManager[None], asyncio.Lock]:
-        """How many may be at it at once, and the queue of those who wait; both let in as people came."""
+        """The limit on concurrent calls, and the queue of waiting requests; both are served in order."""
         gate = asyncio.Semaphore(self._concurrency) if self._concurrency else nullcontext()
         return gate, asyncio.Lock()

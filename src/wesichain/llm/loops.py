@@ -1,4 +1,4 @@
-"""One value a running event loop, so that an object lives through several `asyncio.run` calls."""
+"""One value per event loop, so that an object can be used in several `asyncio.run` calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class PerLoop(Generic[T]):
-    """Makes a value at first use in a loop; forgets those of closed loops."""
+    """Makes a value at first use in an event loop; drops those of closed loops."""
 
     __slots__ = ("_make", "_values")
 
@@ -27,5 +27,5 @@ class PerLoop(Generic[T]):
         return self._values[loop]
 
     def pop(self) -> T | None:
-        """Take the running loop's value out, if there is one."""
+        """Remove and return the running loop's value, if there is one."""
         return self._values.pop(asyncio.get_running_loop(), None)

@@ -1,4 +1,4 @@
-"""Any model as a stream, and any stream as a response: what a client or a wrapper needs of both."""
+"""Streams and responses: any model as a stream, and the response of a stream."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wesichain.errors import LlmResponseError
 async def relay(
     llm: ToolCallingLlm, request: LlmRequest, *, stream: bool = True
 ) -> AsyncGenerator[StreamItem, None]:
-    """The model's stream, closed with this one; the response alone where none is wanted, or it has none."""
+    """The items of the model's stream; only the response if `stream` is False or the model cannot stream."""
     if not stream or not isinstance(llm, StreamingLlm):
         yield await llm.complete(request)
         return
@@ -28,9 +28,9 @@ async def relay(
 
 
 async def response_of(items: AsyncGenerator[StreamItem, None]) -> LlmResponse:
-    """The response with which a stream ends."""
+    """The response at the end of a stream."""
     async with aclosing(items):
         async for item in items:
             if isinstance(item, LlmResponse):
                 return item
-    raise LlmResponseError("the reply ended without a response; ask again", retryable=True)
+    raise LlmResponseError("the reply ended without a response; try again", retryable=True)

@@ -1,4 +1,4 @@
-"""Strict forms on the wire: which schemas of a request have one, and what came back by them."""
+"""Strict schemas: the strict form of a request's schemas, and the replies to it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MOST = 1024
 
 
 def strict_form(schema: Mapping[str, Any], make: Make = strict_schema) -> dict[str, Any] | None:
-    """The strict form of a schema, or None. A run sends the same schemas each step: each is made once.
+    """The strict form of a schema, or None if it has none. Cached: a run sends the same schemas in each step.
 
-    `make` writes it as one provider wants it.
+    `make` writes the form that one provider takes.
     """
     found = _made.get((id(schema), make))
     if found is None or found[0] is not schema:
@@ -27,8 +27,8 @@ def strict_form(schema: Mapping[str, Any], make: Make = strict_schema) -> dict[s
     return found[1]
 
 
-def as_asked(reply: LlmResponse, request: LlmRequest) -> LlmResponse:
-    """A reply to strict forms, by the schemas of the request: a null that means "not given" is left out."""
+def without_unset_nulls(reply: LlmResponse, request: LlmRequest) -> LlmResponse:
+    """The reply without the nulls by which a strict form says that a value is not given."""
     strict = [tool for tool in request.tools if strict_form(tool.parameters) is not None]
     schemas = {tool.name: tool.parameters for tool in strict}
     calls = tuple(_call(call, schemas.get(call.name)) for call in reply.tool_calls)

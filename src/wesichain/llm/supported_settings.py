@@ -1,7 +1,7 @@
-"""Supported settings: one table of what each provider, and each of its models, takes of `ModelSettings`.
+"""Supported settings: a table of the `ModelSettings` that each provider and each of its models takes.
 
-To teach it a new model, add a row: rows are read from top to bottom, and the last one that speaks of a
-setting decides. A model that no row names takes what its provider takes.
+To add a model, add a row: rows are read from top to bottom, and the last one that names a setting decides. A
+model that no row names takes what its provider takes.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from wesichain.core.internal import NO_SETTINGS, Value, field
 from wesichain.errors import ConfigError
 
 # A demand is the name of a setting, or the name and a kind of value: "seed", "reasoning:tokens", "cache:1h".
-# Sampling is named with the reasoning beside it ("temperature:effort", ":off", ":default"): some models take
-# a temperature only while they do not reason. "forced" is a tool choice that leaves no way but a call.
+# Sampling settings have the kind of reasoning in the same request ("temperature:effort", ":off", ":default"):
+# some models take a temperature only without reasoning. "forced" is a tool choice that requires a call.
 Demand: TypeAlias = str
 ReasoningForm: TypeAlias = Literal["effort", "budget", "adaptive", "between_tools", "level", "nova"]
 
 
 class _Row(NamedTuple):
-    """The models of some providers that match a pattern: what they take, what they refuse, and why.
+    """What the models of some providers take, what they refuse, and why.
 
-    `models` is a regular expression that is searched for in the model's name; `reasoning` is how the effort
-    is put to them. Providers and demands are words in a text.
+    `models` is a regular expression that is searched for in the model's name; `reasoning` is the form in
+    which the effort is sent. Providers and demands are separated by spaces.
     """
 
     providers: str
@@ -46,7 +46,7 @@ _TIERS_OF_OPENAI = " ".join(
 # Wherever Claude is served: after version 4.6 neither sampling nor a budget of thoughts can be set.
 _CLAUDE = "anthropic bedrock openrouter"
 _NEW_CLAUDE = r"claude-(opus-4[-.][7-9]|(opus|sonnet|haiku)-[5-9]|fable|mythos)"
-_WHILE_IT_THINKS = "its temperature cannot be set, and no call be forced, while it thinks"
+_WHILE_IT_THINKS = "while it thinks, its temperature cannot be set, and no call can be forced"
 _ALWAYS_THINKS = r"claude-(opus-(5[-.]5|[6-9])|fable|mythos)"
 
 TABLE = (
@@ -111,13 +111,13 @@ TABLE = (
         "openai responses",
         r"^o\d",
         refuses=f"{_SAMPLING} stop reasoning:off parallel_tool_calls",
-        why="it always reasons, and samples in a way of its own",
+        why="it always reasons, and takes no sampling settings",
     ),
     _Row(
         "openai responses",
         r"^gpt-5(?![.\d])(?!.*chat)",
         refuses=f"{_SAMPLING} stop reasoning:off",
-        why="it always reasons, and samples in a way of its own",
+        why="it always reasons, and takes no sampling settings",
     ),
     _Row(
         "openai responses",
@@ -185,7 +185,7 @@ TABLE = (
 
 
 class SupportedSettings(Value):
-    """What one model of one provider takes."""
+    """The settings that one model of one provider takes."""
 
     __aside__: ClassVar[tuple[str, ...]] = ("rows",)
 
@@ -195,7 +195,7 @@ class SupportedSettings(Value):
 
     @property
     def reasoning(self) -> ReasoningForm:
-        """How an effort of reasoning is put to the model."""
+        """The form in which the effort of reasoning is sent to the model."""
         form: ReasoningForm = "effort"
         for row in self.rows:
             form = row.reasoning or form
@@ -214,14 +214,17 @@ class SupportedSettings(Value):
                 )
 
     def refuses(self, demand: Demand) -> bool:
-        """Whether the model does not take what a setting demands."""
+        """Whether the model does not take a demand."""
         return self._verdict(demand) is not None
 
     def _verdict(self, demand: Demand) -> str | None:
-        """Why a demand is refused, "" for no special reason; None where it is taken."""
+        """Why a demand is refused, "" for no special reason; None if it is accepted."""
         verdict: str | None = ""
         for row in self.rows:
-            for name in (demand, demand.partition(":")[0]):  # what is said of the kind of value goes first
+            for name in (
+                demand,
+                demand.partition(":")[0],
+            ):  # the kind of value is more specific than the setting
                 if name in row.refuses.split():
                     verdict = row.why
                     break
@@ -233,7 +236,7 @@ class SupportedSettings(Value):
 
 @lru_cache(maxsize=256)
 def supported(provider: str, model: str, *, api: str = "") -> SupportedSettings:
-    """What a model takes, by the rows of the table that name it; `api` is a version of the provider's API."""
+    """The settings that a model takes, from the rows that match it; `api` is the provider's API version."""
     named = {provider, f"{provider}/{api}"}
     rows = tuple(
         row for row in TABLE if named.intersection(row.providers.split()) and re.search(row.models, model)
@@ -242,7 +245,7 @@ def supported(provider: str, model: str, *, api: str = "") -> SupportedSettings:
 
 
 def _demands(settings: ModelSettings) -> Iterator[tuple[str, Demand]]:
-    """Each setting that is given, with what it demands of a model."""
+    """Each given setting, with its demand on the model."""
     beside = "effort"
     if settings.reasoning is None or settings.reasoning == "off":
         beside = settings.reasoning or "default"

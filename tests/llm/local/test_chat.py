@@ -26,7 +26,7 @@ from wesichain.core import (
 from wesichain.errors import CodecError, ToolDefinitionError
 from wesichain.llm import FinishReason
 from wesichain.llm.calls import ToolNames
-from wesichain.llm.local.chat import Written, read_asked
+from wesichain.llm.local.chat import ReplyWriter, parse_request
 from wesichain.llm.openai.chat_reply import ChatReply
 from wesichain.llm.openai.wire import to_wire
 from wesichain.llm.transport.faults import Endpoint
@@ -61,10 +61,10 @@ def test_a_request_is_read_back_as_it_was_written(
 ) -> None:
     request = LlmRequest("m", messages, tools, schema, stop=("\nEnd",))
     wire = to_wire(request, ToolNames.of(request), model="m", options={"max_tokens": 9}, stream=stream)
-    asked = read_asked(json.dumps(wire).encode())
+    asked = parse_request(json.dumps(wire).encode())
     assert asked is not None
     assert asked.request == replace(request, settings=ModelSettings(max_tokens=9))
-    assert (asked.streams, asked.tells_usage) == (stream, stream)
+    assert (asked.stream, asked.include_usage) == (stream, stream)
 
 
 OFFERED = [{"type": "function", "function": {"name": "a", "parameters": SCHEMA}}]
@@ -106,16 +106,16 @@ BODIES: list[Any] = [
 def read_body(given: dict[str, Any]) -> object:
     """What is asked for; nothing where the server has to answer itself; or the refusal."""
     try:
-        asked = read_asked(json.dumps({"messages": [], "tools": OFFERED, **given}).encode())
+        asked = parse_request(json.dumps({"messages": [], "tools": OFFERED, **given}).encode())
     except CodecError as error:
         return f"{type(error).__name__}: {error}"
-    return None if asked is None else [json.loads(to_json(asked.request)), asked.streams, asked.tells_usage]
+    return None if asked is None else [json.loads(to_json(asked.request)), asked.stream, asked.include_usage]
 
 
 def test_bodies_are_read_as_they_were() -> None:
     lines = (f"{json.dumps(given)}: {json.dumps(read_body(given))}" for given in BODIES)
     expected.check(Path(__file__).with_name("whole_bodies.txt"), lines)
-    assert read_asked(b"[]") is None
+    assert parse_request(b"[]") is None
 
 
 @given(
@@ -129,17 +129,18 @@ def test_a_reply_is_read_back_as_it_was_meant(
     made = tuple(ToolCall(f"call_{n}", name, args) for n, (name, args) in enumerate(calls))
     finish: FinishReason = "tool_calls" if made else "stop"
     reply = LlmResponse(content, made, Usage(7, 3), finish)
-    written, endpoint = Written("m"), Endpoint("here", "m", key_variable="K", key="k")
+    written, endpoint = ReplyWriter("m"), Endpoint("here", "m", key_variable="K", key="k")
     names = ToolNames.of(LlmRequest("m", ()))
-    whole = ChatReply(names, endpoint).read(json.loads(written.whole(reply)))
+    whole = ChatReply(names, endpoint)
+    whole.feed_body(json.loads(written.body(reply)))
     size = max(1, len(content) // pieces)
-    events = [written.piece(content[at : at + size]) for at in range(0, len(content), size)]
-    events += written.last(reply, usage=True)
+    events = [written.text(content[at : at + size]) for at in range(0, len(content), size)]
+    events += written.end(reply, usage=True)
     streamed = ChatReply(names, endpoint)
     for event in events:
-        for _ in streamed.take(SseEvent(event.decode().removeprefix("data: ").strip())):
+        for _ in streamed.feed(SseEvent(event.decode().removeprefix("data: ").strip())):
             pass
-    for read in (whole, streamed.whole()):
+    for read in (whole.response(), streamed.response()):
         assert (read.content, read.usage, read.finish_reason) == (content, reply.usage, finish)
         assert [(call.name, call.args) for call in read.tool_calls] == [(c.name, c.args) for c in made]
         assert len({call.id for call in read.tool_calls}) == len(made)
@@ -162,5 +163,5 @@ def test_whatever_comes_is_read_passed_on_or_refused(
     body = {"tools": tools, "messages": messages, "tool_choice": choice, "response_format": form}
     asked = None
     with suppress(CodecError, ToolDefinitionError):
-        asked = read_asked(json.dumps({**body, "stop": stop}).encode())
+        asked = parse_request(json.dumps({**body, "stop": stop}).encode())
     assert asked is None or asked.request.tools

@@ -14,7 +14,7 @@ import pytest
 
 from tests import expected
 from tests.llm.local.scripted_llama import LAST, ScriptedLlama, events
-from wesichain.llm.local.served import _Door
+from wesichain.llm.local.served import _Proxy
 
 ANSWERS = Path(__file__).parent / "whole_answers.txt"
 KEY = "k"
@@ -29,7 +29,7 @@ ANSWER = events({"content": '{"answer": "h'}, {"content": 'i"}', **LAST})
 async def door(inner: ScriptedLlama, key: str = KEY) -> AsyncGenerator[int]:
     """The port of a door to this server."""
     async with inner.listening() as address:
-        opened = _Door(address, "m", key).open(0)
+        opened = _Proxy(address, "m", key).open(0)
         url = await asyncio.to_thread(opened.__enter__)
         try:
             yield int(url.rpartition(":")[2])
@@ -122,7 +122,7 @@ async def whole_answers() -> str:
         found.append(f"--- {name}\n{answer.decode()}")
     async with ScriptedLlama(ANSWER).listening() as address:
         pass
-    with _Door(address, "m", KEY).open(0) as url:
+    with _Proxy(address, "m", KEY).open(0) as url:
         answer = await raw(int(url.rpartition(":")[2]), "GET / HTTP/1.1")
     text = "\n".join([*found, f"--- the process has ended\n{answer.decode()}\n"]).replace("\r\n", "\n")
     return re.sub(r'(chatcmpl-|call_|"created":)[0-9a-f]+', r"\1#", text)
@@ -148,7 +148,7 @@ async def test_who_leaves_stops_the_model() -> None:
     asking = asyncio.Event()
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     body = json.dumps(WITH_TOOLS).encode()
-    opened = _Door(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", "m", "").open(0)
+    opened = _Proxy(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", "m", "").open(0)
     url = await asyncio.to_thread(opened.__enter__)
     _, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
     writer.write(post(body).replace("\n", "\r\n").encode() + b"\r\n\r\n" + body)

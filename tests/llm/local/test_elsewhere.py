@@ -17,7 +17,7 @@ from tests import expected
 from tests.llm.local.test_model import ADD, EXAMPLE, request, user
 from wesichain import Agent, Budget
 from wesichain.core import LlmRequest, LlmResponse
-from wesichain.errors import ConfigError, LlmError, LlmRejectedError, LlmTransportError
+from wesichain.errors import ConfigError, LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
 from wesichain.llm.local import LocalLlm, serve_local
 
 KEY = "secret"
@@ -170,6 +170,22 @@ async def test_what_goes_wrong_there_is_one_line_of_ours() -> None:
                     said = [type(error).__name__, str(error).replace(url[7:], "HOST"), error.retryable]
                 found.append(f"{name}, {kind}: {json.dumps(said)}")
     expected.check(Path(__file__).with_name("whole_faults.txt"), found)
+
+
+async def test_a_reply_that_is_cut_anywhere_is_an_error_that_says_so() -> None:
+    """Whether the connection is closed at its end, before the promised length, or within a chunk."""
+    events = b'data: {"content": "a"}\n\n' + LAST
+    chunked = b"Transfer-Encoding: chunked\r\n"
+    counted = b"Content-Length: %d\r\n" % len(events)
+    for end in range(len(events)):
+        begun = events[:end]
+        piece = b"%x\r\n%b\r\n" % (end, begun) if end else b""
+        for reply in (http(begun), http(begun, headers=counted), http(piece, headers=chunked)):
+            async with answering(reply) as url, LocalLlm("m", base_url=url) as llm:
+                with pytest.raises(LlmResponseError, match="was cut off") as caught:
+                    await llm.complete_text("x")
+            assert caught.value.retryable
+            assert "base_url" not in str(caught.value)
 
 
 async def test_a_proxy_may_send_the_reply_in_any_framing() -> None:

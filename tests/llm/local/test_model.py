@@ -22,7 +22,7 @@ from tests.conftest import OUTSIDE, corpus, each_origin
 from tests.draws import sampled
 from wesichain.core import LlmRequest, Message, ModelSettings, Role, TextChunk, ToolCall, ToolSpec
 from wesichain.core.internal import parse_json
-from wesichain.errors import ConfigError, LlmRejectedError, LlmTransportError
+from wesichain.errors import ConfigError, LlmRejectedError, LlmResponseError
 from wesichain.llm.local import LocalLlm
 from wesichain.llm.local.grammar import reply_grammar
 from wesichain.llm.local.llama_engine import EngineSettings, LlamaEngine
@@ -159,7 +159,7 @@ async def test_a_model_that_dies_is_a_fault_worth_a_retry_and_comes_back(shallow
         pid = engine_of(model).pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        with pytest.raises(LlmTransportError, match="started again") as caught:
+        with pytest.raises(LlmResponseError, match=r"cut off: .*started again") as caught:
             async for _ in stream:
                 pass
         assert caught.value.retryable

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from wesichain.errors import ConfigError
-from wesichain.llm.local.places import Elsewhere, ModelFile, choose_threads, off_loop
+from wesichain.llm.local.places import ModelFile, RemoteServer, choose_threads, off_loop
 
 
 @pytest.mark.parametrize(
@@ -23,11 +23,11 @@ from wesichain.llm.local.places import Elsewhere, ModelFile, choose_threads, off
     ],
 )
 async def test_a_server_is_asked_at_its_root_with_the_key_that_it_was_given(given: str, root: str) -> None:
-    place = Elsewhere("m", given, api_key=" k\n", deadline=None)
+    place = RemoteServer("m", given, api_key=" k\n", deadline=None)
     async with place.reach() as address:
         assert (address.url, address.key, address.elsewhere) == (root, "k", True)
     assert (place.name, place.deadline) == ("m", 600.0)
-    assert Elsewhere("m", given, api_key=None, deadline=5.0).deadline == 5.0
+    assert RemoteServer("m", given, api_key=None, deadline=5.0).deadline == 5.0
     place.close()
     with pytest.raises(ConfigError, match="the local model 'm' was closed; make a new LocalLlm"):
         async with place.reach():

@@ -122,9 +122,7 @@ async def test_thinking_that_the_prompt_opens_is_reasoning_where_nothing_holds_t
 
 async def test_a_reply_without_its_last_word_is_cut() -> None:
     async with Server({"content": "a"}).model() as llm:
-        with pytest.raises(
-            LlmResponseError, match="ended its reply without a last word; ask again"
-        ) as caught:
+        with pytest.raises(LlmResponseError, match="was cut off; try again") as caught:
             await llm.complete(request())
     assert caught.value.retryable
 
@@ -132,13 +130,16 @@ async def test_a_reply_without_its_last_word_is_cut() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"deadline": 0}, "deadline is 0; give the seconds that may pass without a byte"),
+        ({"deadline": 0}, "deadline is 0; use the seconds that may pass without a byte"),
         ({"deadline": float("nan")}, "deadline is nan"),
-        ({"grounded": True, "constrain": False}, "grounded=True is kept by the grammar"),
-        ({"api_key": "k"}, "api_key is for a server elsewhere; give its base_url too"),
+        ({"grounded": True, "constrain": False}, "grounded=True needs the grammar"),
+        ({"api_key": "k"}, "api_key is for another server; pass its base_url too"),
         ({"base_url": "http://h", "context": 1}, "context and threads are settings of the server"),
         ({"base_url": "http://h", "threads": 1}, "context and threads are settings of the server"),
-        ({"base_url": "http://me:secret@h"}, "a name or password, which is not sent; pass api_key= instead"),
+        (
+            {"base_url": "http://me:secret@h"},
+            "a user name or password, which is not sent; pass api_key= instead",
+        ),
     ],
     ids=str,
 )
@@ -150,7 +151,7 @@ def test_what_contradicts_itself_is_refused(options: dict[str, Any], words: str)
 @pytest.mark.parametrize("choice", ["required", "add"])
 def test_a_choice_that_only_a_grammar_keeps_is_refused_without_one(choice: str) -> None:
     free = LocalLlm("m", base_url="http://h", constrain=False)
-    with pytest.raises(ConfigError, match=f"tool_choice='{choice}' is kept by the grammar"):
+    with pytest.raises(ConfigError, match=f"tool_choice='{choice}' needs the grammar"):
         free.check_settings(ModelSettings(tool_choice=choice))
     for allowed in (None, "auto", "none"):
         free.check_settings(ModelSettings(tool_choice=allowed))

@@ -102,7 +102,7 @@ async def test_what_cannot_be_read_is_refused_by_name(base: str) -> None:
 def test_a_port_that_is_taken_is_a_mistake_that_is_named(shallow: Path, base: str) -> None:
     taken = urlsplit(base).port or 0
     with (
-        pytest.raises(ConfigError, match=f"port {taken} cannot be listened on"),
+        pytest.raises(ConfigError, match=f"cannot listen on port {taken}"),
         serve_local(shallow, threads=1, context=512, port=taken),
     ):
         pass
@@ -131,7 +131,7 @@ async def test_what_does_not_fit_is_refused_and_not_asked_again(
 
 @with_tools
 async def test_a_picture_is_refused_by_name(base: str, tools: tuple[ToolSpec, ...]) -> None:
-    """The server says it with a 500: to ask again does not help."""
+    """The server says it with a 500: a retry does not help."""
     picture = Image(b"\x89PNG\r\n\x1a\n" + bytes(40))
     async with client(base) as llm:
         with pytest.raises(LlmRejectedError, match=r"image input is not supported.*leave it out") as caught:

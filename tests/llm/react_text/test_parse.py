@@ -85,6 +85,6 @@ class TestTheCorpus:
 
 
 def test_an_unknown_dialect_is_a_mistake_of_the_caller() -> None:
-    with pytest.raises(ConfigError, match="no dialect 'klingon'; choose one of react, "):
+    with pytest.raises(ConfigError, match="unknown dialect 'klingon'; use one of react, "):
         parse("x", dialect="klingon")
     assert parse(None) == Parsed("malformed", reason="there is no reply")

@@ -136,7 +136,7 @@ def test_no_line_of_an_observation_is_one_of_the_format(pieces: list[str]) -> No
     [
         ("{tools} {question} {scratchpad}", "lacks {tool_names}"),
         ("plain", "lacks {tools}, {tool_names}, {question}, {scratchpad}"),
-        ("{tools} {tool_names} {question} {scratchpad} {mood}", "holes that nothing fills: mood"),
+        ("{tools} {tool_names} {question} {scratchpad} {mood}", "unknown placeholders: mood"),
     ],
 )
 def test_one_that_cannot_work_is_refused(text: str, complaint: str) -> None:
@@ -145,5 +145,5 @@ def test_one_that_cannot_work_is_refused(text: str, complaint: str) -> None:
 
 
 def test_a_dialect_that_is_only_read_cannot_be_asked_for() -> None:
-    with pytest.raises(ConfigError, match="'alfworld' can be read but not asked for"):
+    with pytest.raises(ConfigError, match="'alfworld' can be parsed, but not requested"):
         render_prompt([CLOCK], "?", [], dialect="alfworld")

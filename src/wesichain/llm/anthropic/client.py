@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 
 from wesichain.core import LlmRequest, ToolSpec
 from wesichain.core.internal import LlmTraits, is_array, is_object, replace
-from wesichain.errors import ConfigError, LlmRejectedError, MissingDependencyError
+from wesichain.errors import LlmRejectedError, MissingDependencyError
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.strict_forms import strict_form
 from wesichain.llm.supported_settings import supported
@@ -25,7 +25,7 @@ except ImportError as error:
 from wesichain.llm.transport.faults import Endpoint
 from wesichain.llm.transport.http import ProviderRoute
 from wesichain.llm.transport.keys import PLACEHOLDER, KeyAccount, host_of
-from wesichain.llm.transport.model import Adapter, HttpLlm, HttpSettings
+from wesichain.llm.transport.model import Adapter, HttpLlm, HttpSettings, check_client
 
 from .message_reply import MessageReply
 from .wire import to_wire
@@ -36,7 +36,7 @@ _ANTHROPIC = KeyAccount(
 )
 
 
-# What a request may have: strict tools, and optional parameters of all of them together.
+# The limits of one request: strict tools, and the optional parameters of all of them together.
 _MOST_STRICT, _MOST_OPTIONAL = 20, 24
 _STRICT = re.compile(r"answered 400.*(?:strict|grammar|too complex|optional param)", re.IGNORECASE)
 
@@ -44,11 +44,11 @@ _STRICT = re.compile(r"answered 400.*(?:strict|grammar|too complex|optional para
 class AnthropicClient(HttpLlm):
     """A `StreamingLlm` over the messages API.
 
-    The key in `ANTHROPIC_API_KEY` goes to api.anthropic.com or to `ANTHROPIC_BASE_URL` alone; another
-    `base_url` gets `api_key`, or a placeholder. `max_tokens` bounds a reply, as the API demands. Signed
-    thoughts come back in `LlmResponse.opaque` and are sent again, unchanged, with the message that carries
-    them. `caching` marks the prefix that the next request will have too: reading it again costs a tenth.
-    `client` is an `anthropic.AsyncAnthropic` of your own. `HttpSettings` says what else it takes.
+    The key in `ANTHROPIC_API_KEY` is sent to api.anthropic.com or to `ANTHROPIC_BASE_URL` only; another
+    `base_url` gets `api_key`, or a placeholder. `max_tokens` limits a reply; the API requires a limit. Signed
+    thoughts are kept in `LlmResponse.opaque` and sent back unchanged with their message. `caching` marks the
+    prefix that the next request will share: reading it from the cache costs a tenth. `client` is your own
+    `anthropic.AsyncAnthropic`. The other settings are those of `HttpSettings`.
     """
 
     traits = LlmTraits(
@@ -71,8 +71,7 @@ class AnthropicClient(HttpLlm):
         client: anthropic.AsyncAnthropic | None = None,
         **settings: Unpack[HttpSettings],
     ) -> None:
-        if client is not None and not isinstance(client, anthropic.AsyncAnthropic):  # pyright: ignore[reportUnnecessaryIsInstance]  # hosts pass anything
-            raise ConfigError(f"client= is {type(client).__name__}; give an anthropic.AsyncAnthropic")
+        check_client(client, anthropic.AsyncAnthropic, "an anthropic.AsyncAnthropic")
         self._client = client
         api = api_version(settings.get("base_url"), settings.get("headers") or {}, client)
         support = supported("anthropic", model, api=api)
@@ -96,10 +95,9 @@ class AnthropicClient(HttpLlm):
         super().__init__(model, adapter, self._connect, client=client, **settings)
 
     def _loosen(self, refusal: LlmRejectedError) -> bool:
-        """Send no strict tools any more if they are what was refused.
+        """Stop sending strict tools if they were the reason for a rejection.
 
-        The size of the grammar that the API makes of them has a limit which is not published, and older
-        models have none.
+        The API's limit on the size of their grammar is not published, and older models do not take them.
         """
         self._is_strict, was_strict = self._is_strict and not _STRICT.search(str(refusal)), self._is_strict
         return was_strict and not self._is_strict
@@ -108,7 +106,7 @@ class AnthropicClient(HttpLlm):
         sdk, key = self._sdk(http)
 
         async def post(content: bytes, _stream: bool, given: str | None) -> httpx2.Response:
-            # `messages.create` walks every message on every call; a ready body is posted as it is.
+            # `messages.create` walks every message on every call; a finished body is posted as it is.
             authorized: Any = {"headers": sdk.with_options(api_key=given).auth_headers} if given else {}
             reply = await sdk.post(
                 "/v1/messages",
@@ -127,7 +125,7 @@ class AnthropicClient(HttpLlm):
         return ProviderRoute(endpoint, post, sdk_error=anthropic.AnthropicError)
 
     def _sdk(self, http: httpx2.AsyncClient | None) -> tuple[anthropic.AsyncAnthropic, str]:
-        """The SDK's client, whose own retries are off, and the key that it sends."""
+        """The SDK's client, with its own retries off, and the key that it sends."""
         if self._client is not None:
             return self._client.with_options(max_retries=0), ""
         key = _ANTHROPIC.key_for(self._base_url, self._api_key)
@@ -144,28 +142,28 @@ class AnthropicClient(HttpLlm):
 def api_version(
     base_url: str | None, headers: Mapping[str, str], client: anthropic.AsyncAnthropic | None
 ) -> str:
-    """The version of Anthropic's own API that requests name; "" of the servers of others."""
+    """The version of Anthropic's API that requests name; "" for other servers."""
     url = str(client.base_url) if client is not None else _ANTHROPIC.address(base_url)
     if host_of(url) != host_of(_ANTHROPIC.url):
         return ""
     given = {**(client.default_headers if client is not None else {}), **headers}
     named = next((value for name, value in given.items() if name.lower() == "anthropic-version"), "")
-    # An SDK whose requests have no temperature speaks the version that dropped it.
+    # An SDK without a temperature uses the version that dropped it.
     return str(named) or ("2023-06-01" if "temperature" in _FIELDS else "2026-10-21")
 
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema in the dialect that the API accepts: closed objects, constraints described in words."""
+    """The schema in the form that the API accepts: closed objects, constraints in the descriptions."""
     try:
         return anthropic.transform_schema(dict(schema))
     except (TypeError, ValueError, AssertionError) as error:
         raise LlmRejectedError(
-            f"the output schema cannot be put to Anthropic: {error}; give every part of the type a type"
+            f"the output schema cannot be sent to Anthropic: {error}; annotate every part of the output type"
         ) from error
 
 
 def strict_tools(tools: Sequence[ToolSpec]) -> dict[str, dict[str, Any]]:
-    """The strict schemas of the tools that fit into the limits of one request, in the order of the tools."""
+    """The strict schemas of as many tools, in order, as the limits of one request allow."""
     found: dict[str, dict[str, Any]] = {}
     room = _MOST_OPTIONAL
     for tool in tools:
@@ -178,7 +176,7 @@ def strict_tools(tools: Sequence[ToolSpec]) -> dict[str, dict[str, Any]]:
 
 
 def _strict_parameters(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The strict form of a tool's schema; None where it would take other arguments than the schema itself."""
+    """The strict form of a tool's schema; None if it would not accept the same arguments."""
     try:
         return None if strict_form(schema) is None else strict_schema(schema)
     except LlmRejectedError:
@@ -186,7 +184,7 @@ def _strict_parameters(schema: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _optional(schema: Any) -> int:
-    """The number of properties, at any depth, that need not be given."""
+    """The number of optional properties, at any depth."""
     if is_array(schema):
         return sum(map(_optional, schema))
     if not is_object(schema):

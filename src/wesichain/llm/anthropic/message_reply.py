@@ -1,4 +1,4 @@
-"""The messages API on the wire: a reply, read whole or put together from its events. Pure."""
+"""Replies of the messages API, from one body or from the events of a stream. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing_extensions import override
 from wesichain.core import LlmResponse, TextChunk, ToolCallChunk, Usage
 from wesichain.core.internal import Mutable, StreamItem, field, is_array, is_object
 from wesichain.llm import citations
-from wesichain.llm.calls import REFUSAL, ToolNames, as_object, as_string, read_args, sealed, whole_number
+from wesichain.llm.block_turns import usage_of
+from wesichain.llm.calls import REFUSAL, ToolNames, as_object, as_string, read_args, sealed
 from wesichain.llm.finish_reasons import ANTHROPIC
 from wesichain.llm.transport.faults import Endpoint
 from wesichain.llm.transport.http import Reply, event_object
@@ -20,7 +21,7 @@ from .wire import OPAQUE
 
 
 class _Block(Mutable):
-    """A content block while its pieces come: of text, of a thought, or of a call's arguments."""
+    """A content block that is being received: text, a thought, or the arguments of a call."""
 
     data: dict[str, Any]
     pieces: list[str] = field(default_factory=list)
@@ -29,7 +30,7 @@ class _Block(Mutable):
     def kind(self) -> str:
         return str(self.data.get("type"))
 
-    def whole(self) -> dict[str, Any]:
+    def complete(self) -> dict[str, Any]:
         text = "".join(self.pieces)
         if self.kind in ("text", "thinking"):
             return {**self.data, self.kind: str(self.data.get(self.kind) or "") + text}
@@ -39,14 +40,14 @@ class _Block(Mutable):
         self.data["citations"] = [*(self.data.get("citations") or ()), citation]
 
     def grow(self, fields: dict[str, Any]) -> None:
-        """Texts go on where they ended; anything else takes the place of what was there."""
+        """Append to strings; replace any other field."""
         for key, value in fields.items():
             before = self.data.get(key)
             self.data[key] = before + value if isinstance(before, str) and isinstance(value, str) else value
 
 
 class MessageReply(Reply):
-    """One reply. Tool names are given back as the request knew them."""
+    """One reply."""
 
     def __init__(self, names: ToolNames, endpoint: Endpoint) -> None:
         super().__init__(names, endpoint)
@@ -56,7 +57,7 @@ class MessageReply(Reply):
         self._usage: dict[str, Any] = {}
 
     @override
-    def take_body(self, body: object) -> None:
+    def feed_body(self, body: object) -> None:
         content = body.get("content") if is_object(body) else None
         if not is_object(body) or not is_array(content):
             raise self.unreadable(body, "JSON that is not a message")
@@ -66,11 +67,11 @@ class MessageReply(Reply):
         self.is_over = self._has_begun = True
 
     @override
-    def take(self, event: SseEvent) -> Iterator[StreamItem]:
+    def feed(self, event: SseEvent) -> Iterator[StreamItem]:
         data = event_object(event, self._endpoint)
         match data.get("type"):
             case "message_start":
-                # A second one begins another message: nothing of the first may be taken for it.
+                # A second one begins another message: the first is discarded.
                 self._has_begun = True
                 self._blocks.clear()
                 self._stop = {}
@@ -87,26 +88,26 @@ class MessageReply(Reply):
             case "error":
                 raise self._endpoint.reported(data.get("error"))
             case _:
-                pass  # pings, ends of blocks, and what is yet to be invented
+                pass  # pings, ends of blocks, and unknown events
 
     @override
-    def whole(self) -> LlmResponse:
+    def response(self) -> LlmResponse:
         if not self.is_over:
             raise self._endpoint.cut()
         if not self._has_begun:
             raise self._endpoint.unreadable("no message in it")
-        blocks = [block.whole() for _, block in sorted(self._blocks.items())]
+        blocks = [block.complete() for _, block in sorted(self._blocks.items())]
         texts = [as_string(block.get("text")) for block in blocks if block.get("type") == "text"]
         thoughts = [as_string(block.get("thinking")) for block in blocks if block.get("type") == "thinking"]
         calls = tuple(
-            self.call(block.get("id"), block.get("name"), block.get("input"))
+            self.tool_call(block.get("id"), block.get("name"), block.get("input"))
             for block in blocks
             if block.get("type") == "tool_use"
         )
         stop = self._stop.get("stop_reason")
         details = as_object(self._stop.get("stop_details"))
         refusal = details.get("explanation") if stop == "refusal" else None
-        # Signed thoughts, and what the provider's own tools did, go back as they came.
+        # Signed thoughts, and blocks of the provider's own tools, are sent back as they were received.
         is_own = any(block.get("type") not in ("text", "tool_use") for block in blocks)
         layout = _layout(blocks) if is_own else []
         response = LlmResponse(
@@ -117,7 +118,7 @@ class MessageReply(Reply):
             opaque=sealed({OPAQUE: layout, REFUSAL: refusal}),
             citations=citations.of_blocks(blocks),
         )
-        return self.ended(response, str(stop or ""), ANTHROPIC)
+        return self.with_finish_reason(response, str(stop or ""), ANTHROPIC)
 
     def _start(self, data: dict[str, Any]) -> Iterator[StreamItem]:
         block = data.get("content_block")
@@ -150,7 +151,7 @@ class MessageReply(Reply):
                 block.pieces.append(as_string(delta.get("thinking")))
             case "citations_delta":
                 block.cite(delta.get("citation"))
-            case _:  # signatures, and the fields of blocks that are the provider's own
+            case _:  # signatures, and fields of the provider's own blocks
                 block.grow({key: value for key, value in delta.items() if key != "type"})
 
     def _place(self, index: int) -> int:
@@ -163,15 +164,15 @@ class MessageReply(Reply):
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
-    """The API counts what was read fresh, from the cache and into it, each without the others."""
-    cached = whole_number(usage.get("cache_read_input_tokens"))
-    stored = whole_number(usage.get("cache_creation_input_tokens"))
-    written = whole_number(usage.get("output_tokens"))
-    thought = whole_number(as_object(usage.get("output_tokens_details")).get("thinking_tokens"))
-    read = whole_number(usage.get("input_tokens")) + cached + stored
-    return Usage(read, written, cached, stored, min(thought, written))
+    return usage_of(
+        fresh=usage.get("input_tokens"),
+        cached=usage.get("cache_read_input_tokens"),
+        stored=usage.get("cache_creation_input_tokens"),
+        written=usage.get("output_tokens"),
+        thought=as_object(usage.get("output_tokens_details")).get("thinking_tokens"),
+    )
 
 
 def _layout(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The blocks as they go back; calls are only marked, since the message itself holds them."""
+    """The blocks to send back; calls are only marked, since the message has them."""
     return [{"type": "tool_use"} if block.get("type") == "tool_use" else block for block in blocks]

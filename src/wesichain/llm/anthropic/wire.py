@@ -1,11 +1,11 @@
-"""The messages API on the wire: what is sent for a request. Pure: the client sends it."""
+"""Requests of the messages API: the body for an `LlmRequest`. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from wesichain.core import Audio, Content, Image, JsonValue, LlmRequest, Message, Role, ToolCall, ToolSpec
+from wesichain.core import Audio, Image, JsonValue, LlmRequest, Message, Role, ToolCall, ToolSpec
 from wesichain.core.internal import Media, replace
 from wesichain.llm.block_turns import (
     assistant_blocks,
@@ -18,12 +18,10 @@ from wesichain.llm.block_turns import (
     turns_of,
 )
 from wesichain.llm.calls import ToolNames, require_ids, stops_of, tool_choice, with_settings, write_args
-from wesichain.llm.media_blocks import Block, blocks_of, text_in
+from wesichain.llm.media_blocks import PICTURES, Block, content_of, text_in, typed_text
 from wesichain.llm.supported_settings import ReasoningForm
 
-OPAQUE = "anthropic"  # whose data `Message.opaque` is: another provider's is not ours to send
-
-_PICTURES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+OPAQUE = "anthropic"  # the key of this provider's data in `Message.opaque`
 
 
 def to_wire(
@@ -39,11 +37,11 @@ def to_wire(
     strict: Mapping[str, Mapping[str, Any]] | None = None,
     omitted: list[str] | None = None,
 ) -> dict[str, Any]:
-    """The body for a request; its output schema must be one that the provider takes.
+    """The body for a request; its output schema must be one that the provider accepts.
 
-    `caching` marks the prefixes that the next request will have too; `form` is how an effort of reasoning is
-    put to the model; `strict` has the schemas of the tools that are sent in a strict form. What cannot be
-    sent is replaced by a line, which is added to `omitted`.
+    `caching` marks the prefixes that the next request will share; `form` is the form in which the effort of
+    reasoning is sent; `strict` has the strict schemas of tools, by name. Content that cannot be sent is
+    replaced by a line of text, which is added to `omitted`.
     """
     require_ids(request.messages)
     left_out = [] if omitted is None else omitted
@@ -74,7 +72,7 @@ def _tool(tool: ToolSpec, names: ToolNames, form: Mapping[str, Any] | None) -> d
 
 
 def _mark(body: dict[str, Any], lifetime: dict[str, str]) -> None:
-    """Mark the ends of prefixes to be cached: the tools and instructions, and the last turns of the user."""
+    """Mark the ends of the prefixes to cache: the tools and instructions, and the user's last turns."""
     keep = {"cache_control": {"type": "ephemeral", **lifetime}}
     if "system" in body:
         body["system"] = [{"type": "text", "text": body["system"], **keep}]
@@ -82,57 +80,47 @@ def _mark(body: dict[str, Any], lifetime: dict[str, str]) -> None:
         body["tools"][-1] |= keep
     for turn in marked_turns(body):
         last = turn["content"][-1]
-        if last.get("text") != "":  # an empty text cannot be marked
+        if last.get("text") != "":  # the API rejects a mark on an empty text
             last |= keep
 
 
 def _blocks(message: Message, names: ToolNames, omitted: list[str]) -> list[Block]:
     if message.role is Role.USER:
-        return _content(message.content, omitted)
+        said = content_of(message.content, _media, typed_text, omitted)
+        return [typed_text(said)] if isinstance(said, str) else said
     if message.role is Role.TOOL:
         return [_result(message, omitted)]
     calls = [_tool_use(call, names) for call in message.tool_calls]
-    return assistant_blocks(message, calls, owner=OPAQUE, text=_text, is_call=_is_call, omitted=omitted)
+    return assistant_blocks(message, calls, owner=OPAQUE, text=typed_text, is_call=_is_call, omitted=omitted)
 
 
 def _is_call(block: Block) -> bool:
     return block.get("type") == "tool_use"
 
 
-def _content(content: Content, omitted: list[str]) -> list[Block]:
-    if isinstance(content, str):
-        return [_text(content)]
-    return blocks_of(content, _media, _text, omitted)
-
-
 def _result(message: Message, omitted: list[str]) -> Block:
-    text = isinstance(message.content, str)
-    content = message.content if text else _content(message.content, omitted)
+    content = content_of(message.content, _media, typed_text, omitted)
     failed = {"is_error": True} if message.is_error else {}
     call_id = legal_id(message.tool_call_id or "")
     return {"type": "tool_result", "tool_use_id": call_id, "content": content, **failed}
 
 
-def _text(text: str) -> Block:
-    return {"type": "text", "text": text}
-
-
 def _media(part: Media) -> Block | str:
-    """The block for a part, or why there is none."""
+    """The block for a part, or the reason why it cannot be sent."""
     if isinstance(part, Audio):
         return "this provider takes no audio"
     source: dict[str, Any] = {"type": "base64", "media_type": part.media_type, "data": part.base64}
     if part.data is None:
         source = {"type": "url", "url": part.url}
     if isinstance(part, Image):
-        if part.data is not None and part.media_type not in _PICTURES:
-            return "this provider takes JPEG, PNG, GIF and WebP alone"
+        if part.data is not None and part.media_type not in PICTURES:
+            return "this provider takes only JPEG, PNG, GIF and WebP"
         return {"type": "image", "source": source}
     named = {"title": part.name} if part.name else {}
     if part.data is not None and part.media_type != "application/pdf":
         text = text_in(replace(part, name=""))
         if text is None:
-            return "this provider takes PDF and text alone"
+            return "this provider takes only PDF and text"
         source = {"type": "text", "media_type": "text/plain", "data": text}
     return {"type": "document", "source": source, **named}
 
@@ -152,7 +140,7 @@ def _tool_use(call: ToolCall, names: ToolNames) -> dict[str, Any]:
 def _settings(
     request: LlmRequest, names: ToolNames, *, max_tokens: int, form: ReasoningForm
 ) -> dict[str, Any]:
-    """The fields of a request for its settings; None of those that are not set."""
+    """The fields for the settings of a request; None for those that are not set."""
     settings = request.settings
     thinking, effort = thinking_of(settings, form)
     return {

@@ -41,14 +41,14 @@ _CLAUDE = replace(_TRAITS, native_output=True, output_with_tools=True, caching=T
 
 
 class _Account(Value):
-    """Where Bedrock is, and with what requests are signed; no credentials where a key is sent, or nothing."""
+    """The address of Bedrock, and the credentials that sign requests; None if they are not signed."""
 
     url: str
     region: str
     credentials: Any = None
 
     def sign(self, url: str, content: bytes, headers: Mapping[str, str]) -> dict[str, str]:
-        """The headers of a signed request. Blocks: credentials of a role may have to be renewed."""
+        """The headers of a signed request. Blocks: a role's credentials may have to be renewed."""
         request = AWSRequest(method="POST", url=url, data=content, headers=dict(headers))
         with _with_credentials():
             signer: Any = SigV4Auth(self.credentials.get_frozen_credentials(), "bedrock", self.region)
@@ -59,12 +59,12 @@ class _Account(Value):
 class BedrockClient(HttpLlm):
     """A `StreamingLlm` over Bedrock's Converse, for any model, by its id or inference profile.
 
-    Requests are signed with the credentials that boto3 finds (environment, profile, role), or carry an API
-    key: `api_key`, or `AWS_BEARER_TOKEN_BEDROCK`. `region` is that of `AWS_REGION` unless it is given. An
-    address of your own (`base_url`) gets credentials only with `region`, `profile` or `api_key`. `client` is
-    a boto3 client for `bedrock-runtime`, whose address, region and credentials are used. `max_tokens` bounds
-    a reply, else the model's own limit does. `caching` marks the prefix that the next request will have too,
-    for models that have a cache. `HttpSettings` says what else it takes.
+    Requests are signed with the credentials that boto3 finds (environment, profile, role), or sent with an
+    API key: `api_key`, or `AWS_BEARER_TOKEN_BEDROCK`. `region` defaults to `AWS_REGION`. Your own `base_url`
+    gets credentials only with `region`, `profile` or `api_key`. `client` is a boto3 client for
+    `bedrock-runtime`, whose address, region and credentials are used. `max_tokens` limits a reply; by default
+    the model's own limit does. `caching` marks the prefix that the next request will share, for models that
+    have a cache. The other settings are those of `HttpSettings`.
     """
 
     traits = _TRAITS
@@ -85,7 +85,7 @@ class BedrockClient(HttpLlm):
                 f"client= is {type(client).__name__}; give a Bedrock client, boto3.client('bedrock-runtime')"
             )
         if client is not None and any(settings.get(name) for name in ("base_url", "api_key")):
-            raise ConfigError("client= brings its own address and key; leave out base_url and api_key")
+            raise ConfigError("client= has its own address and key; leave out base_url and api_key")
         self._region = region
         self._profile = profile
         self._client = client
@@ -94,7 +94,7 @@ class BedrockClient(HttpLlm):
         is_claude = "claude" in model
 
         def write(request: LlmRequest, names: ToolNames, *, stream: bool, **more: Any) -> dict[str, Any]:
-            del stream  # the address tells
+            del stream  # it is in the address
             return to_converse(
                 request, names, support=support, max_tokens=max_tokens, caching=is_cached, **more
             )
@@ -128,7 +128,7 @@ class BedrockClient(HttpLlm):
         return ProviderRoute(endpoint, post, sdk_error=BotoCoreError)
 
     def _key(self) -> str:
-        """The key that is sent with every request; "" where requests are signed, or a function gives keys."""
+        """The key that is sent with every request; "" if requests are signed, or a function returns keys."""
         if isinstance(self._api_key, str):
             return self._api_key.strip()
         has_own_address = self._base_url is not None or self._client is not None
@@ -136,14 +136,14 @@ class BedrockClient(HttpLlm):
 
     def _account(self) -> _Account:
         if self._client is not None:
-            signer: Any = self._client._request_signer  # boto3 offers no other way to them
+            signer: Any = self._client._request_signer  # boto3 has no public access to them
             return _Account(
                 self._client.meta.endpoint_url, self._client.meta.region_name, signer._credentials
             )
         region = self._region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         has_ending = self._region or self._profile or self._api_key is not None
         if self._base_url and (not has_ending or self._api_key is not None):
-            return _Account(self._base_url, region or "us-east-1")  # credentials are for Amazon alone
+            return _Account(self._base_url, region or "us-east-1")  # credentials are only for Amazon
         credentials = None
         if not self._key() and self._api_key is None:
             with _with_credentials():
@@ -160,7 +160,7 @@ class BedrockClient(HttpLlm):
 
 @contextmanager
 def _with_credentials() -> Generator[None]:
-    """What boto3 cannot find or renew is a `ConfigError` that says where it is looked for."""
+    """Turns an error of boto3 about credentials into a `ConfigError` that names their sources."""
     try:
         yield
     except BotoCoreError as error:

@@ -1,4 +1,4 @@
-"""Converse on the wire: a reply, read whole or put together from its events. Pure."""
+"""Replies of Bedrock's Converse, from one body or from the events of a stream. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing_extensions import override
 from wesichain.core import LlmResponse, TextChunk, ToolCallChunk, Usage
 from wesichain.core.internal import StreamItem, is_array, is_object
 from wesichain.llm import citations
-from wesichain.llm.calls import ToolNames, as_object, as_objects, as_string, read_args, sealed, whole_number
+from wesichain.llm.block_turns import usage_of
+from wesichain.llm.calls import ToolNames, as_object, as_objects, as_string, read_args, sealed
 from wesichain.llm.finish_reasons import CONVERSE
 from wesichain.llm.transport.faults import Endpoint
 from wesichain.llm.transport.http import Reply, event_object
@@ -20,7 +21,7 @@ from .wire import OPAQUE
 
 
 class ConverseReply(Reply):
-    """One reply. Tool names are given back as the request knew them."""
+    """One reply."""
 
     def __init__(self, names: ToolNames, endpoint: Endpoint) -> None:
         super().__init__(names, endpoint)
@@ -29,7 +30,7 @@ class ConverseReply(Reply):
         self._usage: Mapping[str, Any] = {}
 
     @override
-    def take_body(self, body: object) -> None:
+    def feed_body(self, body: object) -> None:
         given = as_object(body)
         content = as_object(as_object(given.get("output")).get("message")).get("content")
         if not is_array(content):
@@ -40,7 +41,7 @@ class ConverseReply(Reply):
         self._stop, self._usage = as_string(given.get("stopReason")), as_object(given.get("usage"))
 
     @override
-    def take(self, event: SseEvent) -> Iterator[StreamItem]:
+    def feed(self, event: SseEvent) -> Iterator[StreamItem]:
         data = event_object(event, self._endpoint)
         if event.name == "error":
             raise self._endpoint.reported(data)
@@ -51,19 +52,19 @@ class ConverseReply(Reply):
                 yield from self._grow(data)
             case "messageStop":
                 self._stop = as_string(data.get("stopReason"))
-            case "metadata":  # the last one: what it cost
+            case "metadata":  # the last event
                 self._usage = as_object(data.get("usage"))
                 self.is_over = self._stop is not None
             case _:
-                pass  # the start of the message, ends of blocks, and what is yet to be invented
+                pass  # the start of the message, ends of blocks, and unknown events
 
     @override
-    def whole(self) -> LlmResponse:
+    def response(self) -> LlmResponse:
         if (stop := self._stop) is None:
             raise self._endpoint.cut()
         blocks = [_read_input(block) for _, block in sorted(self._blocks.items())]
         uses = [block["toolUse"] for block in blocks if is_object(block.get("toolUse"))]
-        calls = (self.call(use.get("toolUseId"), use.get("name"), use.get("input")) for use in uses)
+        calls = (self.tool_call(use.get("toolUseId"), use.get("name"), use.get("input")) for use in uses)
         is_own = any(block.keys() - {"text", "toolUse"} for block in blocks)
         response = LlmResponse(
             content="".join(_text_of(block) for block in blocks),
@@ -73,7 +74,7 @@ class ConverseReply(Reply):
             opaque=sealed({OPAQUE: _layout(blocks) if is_own else []}),
             citations=citations.of_converse(blocks),
         )
-        return self.ended(response, stop, CONVERSE)
+        return self.with_finish_reason(response, stop, CONVERSE)
 
     def _start(self, data: dict[str, Any]) -> Iterator[StreamItem]:
         index, start = self._index(data), as_object(data.get("start"))
@@ -113,14 +114,14 @@ def _grow_thought(thought: dict[str, Any], delta: Mapping[str, Any]) -> None:
     if isinstance(hidden := delta.get("redactedContent"), str):
         thought["redactedContent"] = hidden
         return
-    told = thought.setdefault("reasoningText", {"text": ""})
+    text = thought.setdefault("reasoningText", {"text": ""})
     for key in ("text", "signature"):
         if isinstance(piece := delta.get(key), str):
-            told[key] = told.get(key, "") + piece
+            text[key] = text.get(key, "") + piece
 
 
 def _read_input(block: dict[str, Any]) -> dict[str, Any]:
-    """A streamed block as one that came whole: the arguments read, the citations around their text."""
+    """A streamed block in the form of an unstreamed one: arguments parsed, citations around their text."""
     if is_object(use := block.get("toolUse")) and isinstance(use.get("input"), str):
         return {"toolUse": {**use, "input": read_args(use["input"])}}
     if "citations" in block:
@@ -139,13 +140,14 @@ def _thought_of(block: Mapping[str, Any]) -> str:
 
 
 def _layout(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The blocks as they go back; calls are only marked, since the message itself holds them."""
+    """The blocks to send back; calls are only marked, since the message has them."""
     return [{"toolUse": {}} if "toolUse" in block else block for block in blocks]
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
-    """Converse counts what was read fresh, from the cache and into it, each without the others."""
-    cached = whole_number(usage.get("cacheReadInputTokens"))
-    stored = whole_number(usage.get("cacheWriteInputTokens"))
-    read = whole_number(usage.get("inputTokens")) + cached + stored
-    return Usage(read, whole_number(usage.get("outputTokens")), cached, stored)
+    return usage_of(
+        fresh=usage.get("inputTokens"),
+        cached=usage.get("cacheReadInputTokens"),
+        stored=usage.get("cacheWriteInputTokens"),
+        written=usage.get("outputTokens"),
+    )

@@ -1,4 +1,4 @@
-"""AWS event streams, scanned from bytes as they come: botocore reads the frames, and checks them."""
+"""AWS event streams, parsed incrementally; botocore reads the frames and verifies their checksums."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wesichain.llm.transport.sse import SseEvent
 
 
 class FrameScanner:
-    """Feed it bytes, and it gives the events of the frames that are complete."""
+    """An incremental parser: `feed` takes bytes and returns the events of the complete frames."""
 
     __slots__ = ("_buffer",)
 
@@ -30,18 +30,18 @@ class FrameScanner:
             struct.error,
             LookupError,
             ValueError,
-        ) as error:  # as damaged bytes make it raise
+        ) as error:  # what botocore raises for damaged bytes
             raise LlmResponseError(
-                f"the stream is no AWS event stream ({error}); ask again", retryable=True
+                f"the stream is not an AWS event stream ({error}); try again", retryable=True
             ) from None
 
     def close(self) -> list[SseEvent]:
-        """Nothing: a frame that is not complete was cut, and its reply lacks its end."""
+        """Nothing: an incomplete frame was cut off, and so was its reply."""
         return []
 
 
 def _event(headers: Mapping[str, Any], payload: bytes) -> SseEvent:
-    """The event in a frame, by its name; an exception is an event named "error"."""
+    """The event in a frame; an exception is an event with the name "error"."""
     data: object = parse_json(payload) if payload else {}
     fault = headers.get(":exception-type") or headers.get(":error-code")
     if not fault:

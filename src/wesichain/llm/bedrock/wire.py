@@ -1,4 +1,4 @@
-"""Converse on the wire: what is sent to Bedrock for a request, whichever model it is. Pure."""
+"""Requests of Bedrock's Converse: the body for an `LlmRequest`, for any model. Pure."""
 
 from __future__ import annotations
 
@@ -30,13 +30,12 @@ from wesichain.llm.block_turns import (
     turns_of,
 )
 from wesichain.llm.calls import ToolNames, require_ids, stops_of, tool_choice, with_settings, write_args
-from wesichain.llm.media_blocks import Block, blocks_of, text_in
+from wesichain.llm.media_blocks import PICTURES, Block, bare_text, blocks_of, text_in
 from wesichain.llm.strict_forms import strict_form
 from wesichain.llm.supported_settings import SupportedSettings
 
-OPAQUE = "bedrock"  # whose data `Message.opaque` is: another provider's is not ours to send
+OPAQUE = "bedrock"  # the key of this provider's data in `Message.opaque`
 
-_PICTURES = {"image/jpeg": "jpeg", "image/png": "png", "image/gif": "gif", "image/webp": "webp"}
 _ILLEGAL_IN_NAME = re.compile(r"[^A-Za-z0-9()\[\] -]+")
 
 
@@ -50,7 +49,7 @@ def to_converse(
     caching: bool,
     omitted: list[str],
 ) -> dict[str, Any]:
-    """The body for a request; the address names the model. What cannot be sent is replaced by a line."""
+    """The body for a request; content that cannot be sent is replaced by a line, added to `omitted`."""
     require_ids(request.messages)
     turns = turns_of(request.messages, lambda message: _blocks(message, names, omitted))
     body: dict[str, Any] = {"messages": turns}
@@ -73,12 +72,12 @@ def to_converse(
 
 
 def _tool(name: str, description: str, schema: Mapping[str, Any], names: ToolNames) -> dict[str, Any]:
-    told = {"description": description} if description else {}
-    return {"toolSpec": {"name": names.to_wire(name), **told, "inputSchema": {"json": schema}}}
+    described = {"description": description} if description else {}
+    return {"toolSpec": {"name": names.to_wire(name), **described, "inputSchema": {"json": schema}}}
 
 
 def _mark(body: dict[str, Any], lifetime: Mapping[str, str]) -> None:
-    """Mark the ends of prefixes to be cached: the tools and instructions, and the last turns of the user."""
+    """Mark the ends of the prefixes to cache: the tools and instructions, and the user's last turns."""
     point = {"cachePoint": {"type": "default", **lifetime}}
     if "system" in body:
         body["system"].append(point)
@@ -95,7 +94,7 @@ def _blocks(message: Message, names: ToolNames, omitted: list[str]) -> list[Bloc
             message,
             calls,
             owner=OPAQUE,
-            text=_text,
+            text=bare_text,
             is_call=lambda block: "toolUse" in block,
             omitted=omitted,
         )
@@ -108,35 +107,33 @@ def _blocks(message: Message, names: ToolNames, omitted: list[str]) -> list[Bloc
 
 
 def _content(content: Content, omitted: list[str]) -> list[Block]:
-    """The blocks; one without anything in it is refused, so an empty text is a blank line."""
-    given = [{"text": content}] if isinstance(content, str) else blocks_of(content, _media, _text, omitted)
+    """The blocks. The API rejects empty ones, so that an empty content becomes "(empty)"."""
+    given = (
+        [{"text": content}] if isinstance(content, str) else blocks_of(content, _media, bare_text, omitted)
+    )
     kept = [block for block in given if "text" not in block or str(block["text"]).strip()]
-    return kept or [_text("(empty)")]
-
-
-def _text(text: str) -> Block:
-    return {"text": text}
+    return kept or [bare_text("(empty)")]
 
 
 def _media(part: Media) -> Block | str:
-    """The block for a part, or why there is none."""
+    """The block for a part, or the reason why it cannot be sent."""
     if isinstance(part, Audio):
         return "this provider takes no audio here"
     if part.data is None:
-        return "this provider takes no addresses; give the bytes"
+        return "this provider takes no URLs; pass the bytes"
     if isinstance(part, Image):
-        form = _PICTURES.get(part.media_type)
+        form = PICTURES.get(part.media_type)
         if form is None:
-            return "this provider takes JPEG, PNG, GIF and WebP alone"
+            return "this provider takes only JPEG, PNG, GIF and WebP"
         return {"image": {"format": form, "source": {"bytes": part.base64}}}
     return _document(part)
 
 
 def _document(part: Document) -> Block | str:
     if (text := text_in(part)) is not None:
-        return _text(text)
+        return bare_text(text)
     if part.media_type != "application/pdf":
-        return "this provider takes PDF and text alone"
+        return "this provider takes only PDF and text"
     name = _ILLEGAL_IN_NAME.sub("-", part.name).strip() or "document"
     return {"document": {"format": "pdf", "name": name[:200], "source": {"bytes": part.base64}}}
 
@@ -154,13 +151,13 @@ def _tool_use(call: ToolCall, names: ToolNames) -> Block:
 # --- settings ---------------------------------------------------------------------------------------
 
 
-_REPLY = 4096  # tokens of an answer beside a budget of thoughts
+_REPLY = 4096  # tokens of an answer, in addition to a budget of thoughts
 
 
 def _settings(
     request: LlmRequest, names: ToolNames, support: SupportedSettings, body: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The fields for the settings of a request; None of those that are not set."""
+    """The fields for the settings of a request; None for those that are not set."""
     settings = request.settings
     own, limit = _reasoning(request, support)
     inference = {
@@ -179,7 +176,7 @@ def _settings(
 
 
 def _reasoning(request: LlmRequest, support: SupportedSettings) -> tuple[dict[str, Any], int | None]:
-    """The model's own fields for its reasoning, and the limit on its reply."""
+    """The model's own fields for reasoning, and the token limit of its reply."""
     settings = request.settings
     effort, form = settings.reasoning, support.reasoning
     if effort is None or form in ("effort", "nova"):

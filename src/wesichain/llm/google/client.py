@@ -25,7 +25,7 @@ except ImportError as error:
 from wesichain.llm.transport.faults import Endpoint
 from wesichain.llm.transport.http import ProviderRoute, certificates
 from wesichain.llm.transport.keys import PLACEHOLDER, KeyAccount, host_of
-from wesichain.llm.transport.model import Adapter, HttpLlm, HttpSettings
+from wesichain.llm.transport.model import Adapter, HttpLlm, HttpSettings, check_client
 
 from .gemini_reply import GeminiReply
 from .wire import to_wire
@@ -39,12 +39,12 @@ _VERTEX = ("1", "true", "True", "TRUE")
 class GoogleClient(HttpLlm):
     """A `StreamingLlm` over Gemini.
 
-    The key in `GOOGLE_API_KEY` or `GEMINI_API_KEY` goes to Google or to `GOOGLE_GEMINI_BASE_URL` alone;
+    The key in `GOOGLE_API_KEY` or `GEMINI_API_KEY` is sent to Google or to `GOOGLE_GEMINI_BASE_URL` only;
     another `base_url` gets `api_key`, or a placeholder. With `project` and `location`, or with
-    `GOOGLE_GENAI_USE_VERTEXAI`, it is Vertex AI with the credentials of the environment. `options` are fields
-    of the SDK's `GenerateContentConfig`. `client` is a `genai.Client` of your own. `HttpSettings` says what
-    else it takes. Thoughts and their signatures come back in `LlmResponse.opaque` and are sent again with the
-    message that carries them.
+    `GOOGLE_GENAI_USE_VERTEXAI`, the client uses Vertex AI with the credentials of the environment. `options`
+    are fields of the SDK's `GenerateContentConfig`. `client` is your own `genai.Client`. The other settings
+    are those of `HttpSettings`. Thoughts and their signatures are kept in `LlmResponse.opaque` and sent back
+    with their message.
     """
 
     traits = LlmTraits(
@@ -68,8 +68,7 @@ class GoogleClient(HttpLlm):
         client: genai.Client | None = None,
         **settings: Unpack[HttpSettings],
     ) -> None:
-        if client is not None and not isinstance(client, genai.Client):  # pyright: ignore[reportUnnecessaryIsInstance]  # hosts pass anything
-            raise ConfigError(f"client= is {type(client).__name__}; give a google.genai.Client")
+        check_client(client, genai.Client, "a google.genai.Client")
         self._client = client
         self._project, self._location, self._credentials = project, location, credentials
         support = supported("google", model)
@@ -95,7 +94,7 @@ class GoogleClient(HttpLlm):
             base_url=url,
             headers=self._headers,
             httpx_async_client=httpx2.AsyncClient(transport=_RequestWriter()),
-            # The SDK only writes requests, and would read the certificates twice for connections of its own.
+            # The SDK only writes requests, but it would read the certificates twice for its own connections.
             client_args={"verify": certificates()},
             async_client_args={"ssl": certificates()},
             retry_options=types.HttpRetryOptions(attempts=1),
@@ -128,7 +127,7 @@ class GoogleClient(HttpLlm):
         return ProviderRoute(endpoint, post, sdk_error=errors.APIError)
 
     async def _post_with_sdk(self, content: bytes, stream: bool, _given: str | None) -> httpx2.Response:
-        """The reply of a client that somebody else made, whatever its connections are, as HTTP."""
+        """The reply of the caller's client, over any kind of connections, as an HTTP response."""
         assert self._client is not None
         try:
             first, rest = await _ask(self._client, self.model, _Body.read(content), stream=stream)
@@ -154,25 +153,30 @@ class _Body(BaseModel):
 
 def _not_accepted(why: str) -> ConfigError:
     return ConfigError(
-        f"Google's SDK refuses an option ({why}); change it in options= or extra= of the ModelSettings"
+        f"Google's SDK rejects an option ({why}); change it in options= or extra= of the ModelSettings"
     )
 
 
 async def _ask(sdk: genai.Client, model: str, body: _Body, *, stream: bool) -> tuple[Any, Any]:
-    """The reply as the SDK gives it: a response, and where it is streamed, the iterator of the next ones."""
-    models: Any = sdk.aio.models  # a union of types too wide to pass on
+    """The SDK's response and None; of a stream the first piece, or the error that cut it, and the rest."""
+    models: Any = sdk.aio.models  # its union of types is too wide to pass on
     ask = models.generate_content_stream if stream else models.generate_content
     try:
         reply = await ask(model=model, contents=body.contents, config=body.config)
-        return (await anext(aiter(reply), None), reply) if stream else (reply, None)
+        if not stream:
+            return reply, None
+        try:
+            return await anext(aiter(reply), None), reply
+        except (errors.UnknownApiResponseError, httpx2.ReadError, httpx2.RemoteProtocolError) as error:
+            return error, reply
     except (errors.UnknownApiResponseError, JSONDecodeError) as error:
         raise httpx2.DecodingError(str(error)) from error
-    except ValueError as error:  # some options are of Vertex AI alone, and others of Google's own API
+    except ValueError as error:  # some options exist only in Vertex AI, or only in Google's own API
         raise _not_accepted(str(error)) from error
 
 
 def _refused(error: errors.APIError) -> httpx2.HTTPStatusError:
-    """An error of the SDK, which may have come over other connections than ours, with its response."""
+    """An error of the SDK, which may use connections of its own, with its response."""
     fault: Any = error  # its fields have no types
     given = dict(getattr(fault.response, "headers", None) or {})
     kept = {name: value for name, value in given.items() if name.lower().startswith(("retry-", "x-"))}
@@ -180,8 +184,8 @@ def _refused(error: errors.APIError) -> httpx2.HTTPStatusError:
     return httpx2.HTTPStatusError(str(error), request=httpx2.Request("POST", _URL), response=response)
 
 
-class _Written(Exception):  # noqa: N818  # it is no error
-    """A request, on its way out of the SDK."""
+class _Written(Exception):  # noqa: N818  # not an error
+    """Raised inside the SDK to take out the request that it has written."""
 
     def __init__(self, request: httpx2.Request) -> None:
         super().__init__(str(request.url))
@@ -198,7 +202,7 @@ async def _written(sdk: genai.Client, model: str, body: _Body, *, stream: bool) 
 
 
 class _RequestWriter(httpx2.AsyncBaseTransport):
-    """Lets the SDK write requests, which it does otherwise for Vertex AI than for its own API; sends none."""
+    """Takes the requests that the SDK writes, in the forms of both APIs, instead of sending them."""
 
     @override
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -206,14 +210,19 @@ class _RequestWriter(httpx2.AsyncBaseTransport):
 
 
 async def _events(
-    first: types.GenerateContentResponse | None, rest: AsyncIterator[types.GenerateContentResponse]
+    first: types.GenerateContentResponse | Exception | None,
+    rest: AsyncIterator[types.GenerateContentResponse],
 ) -> AsyncGenerator[bytes, None]:
+    if isinstance(first, Exception):
+        raise httpx2.ReadError(str(first)) from first
     try:
         if first is not None:
             yield b"data: " + _plain(first) + b"\n\n"
         async for piece in rest:
             yield b"data: " + _plain(piece) + b"\n\n"
-    except (errors.APIError, ValueError) as error:
+    except (
+        Exception
+    ) as error:  # the SDK's connections may be of httpx or aiohttp, which have errors of their own
         raise httpx2.ReadError(str(error)) from error
 
 

@@ -1,4 +1,4 @@
-"""Gemini on the wire: a reply, put together from one response or from the pieces of a stream. Pure."""
+"""Replies of Gemini, from one body or from the pieces of a stream. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wesichain.core import Audio, Image, LlmResponse, Part, TextChunk, ToolCall,
 from wesichain.core.internal import StreamItem, dump_json, is_array, is_object
 from wesichain.errors import CodecError
 from wesichain.llm import citations
-from wesichain.llm.calls import REFUSAL, ToolNames, as_object, as_objects, sealed, whole_number
+from wesichain.llm.calls import REFUSAL, ToolNames, as_object, as_objects, sealed, token_count
 from wesichain.llm.finish_reasons import GEMINI, Ending, ending_of, with_ending
 from wesichain.llm.transport.faults import Endpoint
 from wesichain.llm.transport.http import Reply, event_object
@@ -22,34 +22,35 @@ from .wire import OPAQUE
 
 
 class GeminiReply(Reply):
-    """One reply. The first candidate counts; tool names are given back as the request knew them."""
+    """One reply; only its first candidate is read."""
 
     def __init__(self, names: ToolNames, endpoint: Endpoint) -> None:
         super().__init__(names, endpoint)
         self._parts: list[dict[str, Any]] = []
         self._finish = ""
-        self._said = ""  # why it ended so
+        self._said = ""  # the explanation of its finish reason
         self._blocked = ""
-        self._token = ""  # by which the reply is continued
+        self._token = ""  # continues the reply in another request
         self._usage: dict[str, Any] = {}
-        self._usage_before = Usage()  # of the requests that this reply continues
+        self._usage_before = Usage()  # of the earlier requests that this reply continues
         self._calls = 0
         self._grounding: dict[str, Any] = {}
 
     @override
-    def take_body(self, body: object) -> None:
+    def feed_body(self, body: object) -> None:
         if not is_object(body):
             raise self._endpoint.unreadable("JSON that is not a reply of Gemini")
         for _ in self._take_piece(body):
             pass
+        self.is_over = True
 
     @override
-    def take(self, event: SseEvent) -> Iterator[StreamItem]:
+    def feed(self, event: SseEvent) -> Iterator[StreamItem]:
         return self._take_piece(event_object(event, self._endpoint))
 
     @override
     def next_request(self, wire: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The same request with the token by which Gemini continues a reply that filled one of its turns."""
+        """The request with the token by which Gemini continues a reply that filled one of its turns."""
         config, token = wire["config"], self._token
         if GEMINI.get(self._finish) != "pause" or not token or config.get("automatic_continuation") is False:
             return None
@@ -58,7 +59,7 @@ class GeminiReply(Reply):
         return {**wire, "config": {**config, "continuation_token": token}}
 
     def _take_piece(self, body: Mapping[str, Any]) -> Iterator[StreamItem]:
-        """Follow one more piece, or the only one."""
+        """Parse a piece of a stream, or a whole body."""
         if body.get("error"):
             raise self._endpoint.reported(body["error"])
         self._usage |= as_object(body.get("usageMetadata"))
@@ -75,9 +76,10 @@ class GeminiReply(Reply):
             yield from self._take(part)
 
     @override
-    def whole(self) -> LlmResponse:
+    def response(self) -> LlmResponse:
         if not self._finish and not self._blocked:
-            raise self._endpoint.cut() if self._parts else self._endpoint.unreadable("no candidate in it")
+            is_empty = self.is_over and not self._parts
+            raise self._endpoint.unreadable("no candidate in it") if is_empty else self._endpoint.cut()
         calls = tuple(self._call(part) for part in self._parts if "functionCall" in part)
         texts = [part for part in self._parts if "text" in part]
         is_own = any("thought" in part or "thoughtSignature" in part for part in self._parts) or any(
@@ -99,7 +101,7 @@ class GeminiReply(Reply):
         last = self._parts[-1] if self._parts else {}
         text = part.get("text")
         is_same = "text" in last and last.get("thought") == part.get("thought")
-        if isinstance(text, str) and is_same and "thoughtSignature" not in last:  # which ends a text
+        if isinstance(text, str) and is_same and "thoughtSignature" not in last:  # a signature ends a text
             last["text"] += text
             last |= {key: value for key, value in part.items() if key != "text"}
         else:
@@ -113,7 +115,7 @@ class GeminiReply(Reply):
 
     def _call(self, part: dict[str, Any]) -> ToolCall:
         call = as_object(part["functionCall"])
-        return self.call(call.get("id"), call.get("name"), call.get("args"))
+        return self.tool_call(call.get("id"), call.get("name"), call.get("args"))
 
     def _ending(self, *, has_calls: bool) -> Ending:
         if self._blocked:
@@ -123,13 +125,13 @@ class GeminiReply(Reply):
 
 
 def _layout(parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The parts as they go back; calls are marked with their id and signature, the message has the rest."""
+    """The parts to send back; calls are only marked, with their id and signature."""
     layout: list[dict[str, Any]] = []
     for part in parts:
         if "functionCall" in part:
             known = {"id": ""} if is_object(part["functionCall"]) and part["functionCall"].get("id") else {}
             layout.append({**part, "functionCall": known})
-        elif "inlineData" not in part:  # what it drew is in the parts of the reply
+        elif "inlineData" not in part:  # the media are in the parts of the reply
             layout.append(part)
     return layout
 
@@ -140,7 +142,7 @@ def _media(parts: Sequence[dict[str, Any]]) -> Iterator[Part]:
         make = Image if kind.startswith("image/") else Audio if kind.startswith("audio/") else None
         try:
             if make is not None:
-                # The API writes the one alphabet of base64, its SDK the other.
+                # The API writes standard base64, its SDK the URL-safe alphabet.
                 text = str(data.get("data")).replace("-", "+").replace("_", "/")
                 yield make(a2b_base64(text), media_type=kind)
         except (ValueError, CodecError):
@@ -148,8 +150,8 @@ def _media(parts: Sequence[dict[str, Any]]) -> Iterator[Part]:
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
-    prompt = whole_number(usage.get("promptTokenCount"))
-    read = prompt + whole_number(usage.get("toolUsePromptTokenCount"))
-    thought = whole_number(usage.get("thoughtsTokenCount"))
-    written = whole_number(usage.get("candidatesTokenCount")) + thought
-    return Usage(read, written, min(whole_number(usage.get("cachedContentTokenCount")), read), 0, thought)
+    prompt = token_count(usage.get("promptTokenCount"))
+    read = prompt + token_count(usage.get("toolUsePromptTokenCount"))
+    thought = token_count(usage.get("thoughtsTokenCount"))
+    written = token_count(usage.get("candidatesTokenCount")) + thought
+    return Usage(read, written, min(token_count(usage.get("cachedContentTokenCount")), read), 0, thought)

@@ -1,18 +1,18 @@
-"""Gemini on the wire: contents and configuration for a request. Pure: the client sends them."""
+"""Requests of Gemini: contents and configuration for an `LlmRequest`. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wesichain.core import Content, JsonValue, LlmRequest, Message, ModelSettings, Role, Text, ToolCall
-from wesichain.core.internal import Media, is_array, is_object
-from wesichain.llm.block_turns import instructions_of
+from wesichain.core import JsonValue, LlmRequest, Message, ModelSettings, Role, ToolCall
+from wesichain.core.internal import Media, is_object
+from wesichain.llm.block_turns import instructions_of, layout_of
 from wesichain.llm.calls import ToolNames, require_ids, stops_of, tool_choice, with_settings, write_args
-from wesichain.llm.media_blocks import Block, blocks_of
+from wesichain.llm.media_blocks import Block, bare_text, blocks_of, media_in
 from wesichain.llm.supported_settings import ReasoningForm
 
-OPAQUE = "google"  # whose data `Message.opaque` is: another provider's is not ours to send
+OPAQUE = "google"  # the key of this provider's data in `Message.opaque`
 
 
 def to_wire(
@@ -24,7 +24,7 @@ def to_wire(
     stream: bool = False,
     form: ReasoningForm = "budget",
 ) -> dict[str, Any]:
-    """The contents and the configuration for a request; streamed or not, they are the same."""
+    """The contents and the configuration for a request, streamed or not."""
     del stream
     return {
         "contents": to_contents(request.messages, names, omitted),
@@ -33,9 +33,9 @@ def to_wire(
 
 
 def to_contents(messages: Sequence[Message], names: ToolNames, omitted: list[str]) -> list[dict[str, Any]]:
-    """The turns of a conversation. Results of parallel calls stand in one turn, what they show after it."""
+    """The turns of a conversation. Results of parallel calls are one turn, and their media the next one."""
     require_ids(messages)
-    called: dict[str, tuple[str, bool]] = {}  # by our id: the name, and whether Gemini knows the id
+    called: dict[str, tuple[str, bool]] = {}  # by call id: the name, and whether Gemini made the id
     contents: list[dict[str, Any]] = []
     shown: list[Block] = []
     for message in messages:
@@ -46,8 +46,8 @@ def to_contents(messages: Sequence[Message], names: ToolNames, omitted: list[str
             case Role.SYSTEM:
                 continue
             case Role.USER:
-                parts = blocks_of(message.content, _media, _text, omitted)
-                contents.append({"role": "user", "parts": parts or [_text("")]})
+                parts = blocks_of(message.content, _media, bare_text, omitted)
+                contents.append({"role": "user", "parts": parts or [bare_text("")]})
             case Role.ASSISTANT:
                 if parts := _assistant(message, names, called):
                     contents.append({"role": "model", "parts": parts})
@@ -64,10 +64,10 @@ def to_contents(messages: Sequence[Message], names: ToolNames, omitted: list[str
 def to_config(
     request: LlmRequest, names: ToolNames, options: Mapping[str, JsonValue], form: ReasoningForm = "budget"
 ) -> dict[str, Any]:
-    """The rest of a request: instructions, tools, the form of the answer, and the user's own fields."""
+    """The configuration: instructions, tools, output schema, settings, and the user's own fields."""
     config: dict[str, Any] = {"automatic_function_calling": {"disable": True}}
     if instructions := instructions_of(request):
-        config["system_instruction"] = {"parts": [_text(instructions)]}
+        config["system_instruction"] = {"parts": [bare_text(instructions)]}
     if request.tools:
         declared = [
             {
@@ -85,12 +85,12 @@ def to_config(
 
 
 def _assistant(message: Message, names: ToolNames, called: dict[str, tuple[str, bool]]) -> list[Block]:
-    """The parts of a reply: thoughts and signatures as they came, and where they stood among the others."""
-    layout = message.opaque.get(OPAQUE) if is_object(message.opaque) else None
+    """The parts of a reply; thoughts and signatures are sent as they were received, in their places."""
+    layout = layout_of(message, OPAQUE)
     waiting = iter(message.tool_calls)
     parts: list[Block] = []
-    if is_array(layout):
-        for part in filter(is_object, layout):
+    if layout is not None:
+        for part in layout:
             if "functionCall" not in part:
                 parts.append(part)
             elif (call := next(waiting, None)) is not None:
@@ -98,7 +98,7 @@ def _assistant(message: Message, names: ToolNames, called: dict[str, tuple[str, 
                 written = {"functionCall": _call(call, names, called, is_known=is_known)}
                 parts.append({**part, **written})
     else:
-        parts += blocks_of(message.content, _media, _text, [])
+        parts += blocks_of(message.content, _media, bare_text, [])
     return [*parts, *({"functionCall": _call(call, names, called, is_known=False)} for call in waiting)]
 
 
@@ -113,28 +113,19 @@ def _call(
 def _result(
     message: Message, called: dict[str, tuple[str, bool]], omitted: list[str]
 ) -> tuple[Block, list[Block]]:
-    """A tool's result: its text, and the blocks for what is not text."""
+    """A tool's result: its text, and the blocks for its other parts."""
     call_id = message.tool_call_id or ""
     name, is_known = called.get(call_id, ("unknown", False))
     field = "error" if message.is_error else "result"
     response = {"name": name, "response": {field: message.text}, **({"id": call_id} if is_known else {})}
-    media: Content = () if isinstance(message.content, str) else _media_in(message.content)
-    blocks = blocks_of(media, _media, _text, omitted)
-    head = [_text(f"From the result of {name}:")] if blocks else []
+    blocks = blocks_of(media_in(message.content), _media, bare_text, omitted)
+    head = [bare_text(f"From the result of {name}:")] if blocks else []
     return {"functionResponse": response}, [*head, *blocks]
-
-
-def _media_in(content: Sequence[Text | Media]) -> tuple[Media, ...]:
-    return tuple(part for part in content if not isinstance(part, Text))
-
-
-def _text(text: str) -> Block:
-    return {"text": text}
 
 
 def _media(part: Media) -> Block | str:
     if not part.media_type:
-        return "its media type is not known; say it with media_type="
+        return "its media type is unknown; pass media_type="
     if part.data is None:
         return {"fileData": {"fileUri": part.url, "mimeType": part.media_type}}
     return {"inlineData": {"mimeType": part.media_type, "data": part.base64}}
@@ -148,7 +139,7 @@ _BUDGETS = {"off": 0, "low": 1024, "medium": 8192, "high": 24_576}  # Google's o
 
 
 def _settings(request: LlmRequest, names: ToolNames, form: ReasoningForm) -> dict[str, Any]:
-    """The fields for the settings of a request; None of those that are not set."""
+    """The fields for the settings of a request; None for those that are not set."""
     settings = request.settings
     return {
         "temperature": settings.temperature,

@@ -1,4 +1,4 @@
-"""Local models: downloaded once, run by llama.cpp in a process of its own, with a grammar for tool calls."""
+"""Local models: downloaded once, run by llama.cpp in a child process, with a grammar for tool calls."""
 
 from .files.cache import cached_model, models_folder
 from .files.fetch import fetch_model

@@ -1,4 +1,4 @@
-"""Chat completions as a server reads and writes them: a body as a request, a reply as a body. Pure."""
+"""Chat completions on the server side: a body as a request, a response as a body. Pure."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from wesichain.core import LlmRequest, LlmResponse, Message, ModelSettings, Role
 from wesichain.core.internal import Value, dump_json, field, is_array, is_object, parse_json
 from wesichain.errors import CodecError, ConfigError
 
-_FURTHER = ("top_k", "min_p", "presence_penalty", "frequency_penalty")  # what llama.cpp calls the same
+_EXTRA = ("top_k", "min_p", "presence_penalty", "frequency_penalty")  # llama.cpp has the same names
 
 
 class ChatRequest(Value):
-    """A request with tools, and how the reply is wanted."""
+    """A request with tools, and whether the reply is streamed, with its usage."""
 
     request: LlmRequest
-    streams: bool
-    tells_usage: bool
+    stream: bool
+    include_usage: bool
 
 
-def read_asked(body: bytes) -> ChatRequest | None:
-    """The request in a body; None of one that offers no tools, or holds more than text.
+def parse_request(body: bytes) -> ChatRequest | None:
+    """The request in a body; None if it has no tools, or content other than text.
 
-    What cannot be read is a `CodecError`.
+    Raises `CodecError` for an invalid one.
     """
     asked = parse_json(body)
     if not is_object(asked) or not is_array(asked.get("tools")) or not asked["tools"]:
@@ -34,7 +34,7 @@ def read_asked(body: bytes) -> ChatRequest | None:
     if choice == "none" or not is_array(asked.get("messages")):
         return None
     if asked.get("n") not in (None, 1):
-        raise CodecError("n: one choice at a time where tools are offered")
+        raise CodecError("n: only one choice is possible in a request with tools")
     tools = tuple(map(_tool, asked["tools"]))
     if is_object(choice):
         named = _field(choice.get("function"), "name")
@@ -55,8 +55,8 @@ def read_asked(body: bytes) -> ChatRequest | None:
             stop=(stop,) if isinstance(stop, str) else tuple(map(str, stop)),
             settings=_settings(asked, must_call=choice == "required" or is_object(choice)),
         ),
-        streams=asked.get("stream") is True,
-        tells_usage=is_object(options) and options.get("include_usage") is True,
+        stream=asked.get("stream") is True,
+        include_usage=is_object(options) and options.get("include_usage") is True,
     )
 
 
@@ -69,7 +69,7 @@ def _settings(asked: Mapping[str, Any], *, must_call: bool) -> ModelSettings:
             top_p=asked.get("top_p"),
             seed=asked.get("seed"),
             tool_choice="required" if must_call else None,
-            extra={name: asked[name] for name in _FURTHER if asked.get(name) is not None},
+            extra={name: asked[name] for name in _EXTRA if asked.get(name) is not None},
         )
     except ConfigError as error:
         raise CodecError(str(error)) from None
@@ -93,13 +93,13 @@ def _field(value: object, name: str) -> str:
 def _schema(form: object) -> dict[str, Any] | None:
     if not is_object(form) or form.get("type") not in ("json_schema", "json_object"):
         return None
-    held = form.get("json_schema")
-    schema = held.get("schema") if is_object(held) else form.get("schema")
+    inner = form.get("json_schema")
+    schema = inner.get("schema") if is_object(inner) else form.get("schema")
     return schema if is_object(schema) else {"type": "object"}
 
 
 def _message(message: object) -> Message | None:
-    """A message; None where it holds what is not text."""
+    """A message; None if it has content other than text."""
     if not is_object(message):
         raise CodecError("messages: each is an object with a role")
     content = message.get("content")
@@ -110,7 +110,7 @@ def _message(message: object) -> Message | None:
         content = "\n".join(map(str, texts))
     role = "system" if message.get("role") == "developer" else message.get("role")
     if role not in ("system", "user", "assistant", "tool"):
-        raise CodecError(f"messages: no such role: {role!r}")
+        raise CodecError(f"messages: unknown role {role!r}")
     calls = message.get("tool_calls") or ()
     return Message(
         Role(role),
@@ -134,14 +134,14 @@ def _call(call: object) -> ToolCall:
 # --- the reply ------------------------------------------------------------------------------------
 
 
-class Written(Value):
-    """How one reply is written, in a body of its own or in pieces."""
+class ReplyWriter(Value):
+    """Writes one reply, as a body or as the chunks of a stream."""
 
     model: str
     id: str = field(default_factory=lambda: f"chatcmpl-{uuid4().hex}")
     created: int = field(default_factory=lambda: int(time.time()))
 
-    def whole(self, reply: LlmResponse) -> bytes:
+    def body(self, reply: LlmResponse) -> bytes:
         message: dict[str, Any] = {"role": "assistant", "content": reply.content or None}
         if reply.tool_calls:
             message["tool_calls"] = [self._call(call) for call in reply.tool_calls]
@@ -149,11 +149,11 @@ class Written(Value):
         body = {**self._head("chat.completion"), "choices": [choice], "usage": _usage(reply)}
         return dump_json(body).encode()
 
-    def piece(self, text: str) -> bytes:
+    def text(self, text: str) -> bytes:
         return self._chunk({"role": "assistant", "content": text}, None)
 
-    def last(self, reply: LlmResponse, *, usage: bool) -> Iterator[bytes]:
-        """The calls, the end, the usage if it is wanted."""
+    def end(self, reply: LlmResponse, *, usage: bool) -> Iterator[bytes]:
+        """The last chunks of a stream: the calls, the finish reason, and the usage if requested."""
         for index, call in enumerate(reply.tool_calls):
             yield self._chunk(
                 {"role": "assistant", "tool_calls": [{"index": index, **self._call(call)}]}, None
@@ -184,7 +184,7 @@ def _usage(reply: LlmResponse) -> dict[str, int]:
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
-def fault(status: int, words: str) -> bytes:
+def error_body(status: int, message: str) -> bytes:
     """The body of an error."""
     kind = "invalid_request_error" if status < 500 else "server_error"
-    return dump_json({"error": {"code": status, "message": words, "type": kind}}).encode()
+    return dump_json({"error": {"code": status, "message": message, "type": kind}}).encode()

@@ -1,11 +1,11 @@
-"""The forms that a model's reply may have, as a grammar for llama.cpp (GBNF), made from JSON schemas.
+"""Grammars for llama.cpp (GBNF) from JSON schemas: the allowed forms of a model's reply.
 
-The grammar writes JSON in one way only, `{"a": 1, "b": [2, 3]}`, so that no token is spent on indentation.
-Of JSON Schema it knows what shapes a value; what it does not know (`pattern`, `not`, bounds of large
-numbers) it leaves out: the reply may then be a little wider than the schema, and the runtime checks it.
+The grammar allows only one way to write JSON, `{"a": 1, "b": [2, 3]}`, so that no tokens are spent on
+indentation. Keywords that do not shape a value (`pattern`, `not`, limits of large numbers) are ignored: the
+grammar then allows a little more than the schema, and the runtime checks the value.
 
-Where values are given, a parameter that is an id (`"format": "id"`) is one of them, and nothing else. A tool
-that needs an id for which there is no value cannot be called yet.
+If values are given, a parameter that is an id (`"format": "id"`) can only be one of them. A tool that
+requires an id for which there is no value cannot be called yet.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _FORMATS = {
 }
 _ANSWER = '"answer": '
 _UNUSED = '"-"'
-_MOST = 256  # longer counts make the grammar, not the reply, large
+_MOST = 256  # larger counts would make the grammar large
 
 
 class _NothingFitsError(Exception):
-    """No value that stands in the conversation can be this id."""
+    """No value in the conversation can be this id."""
 
 
 def reply_grammar(
@@ -55,10 +55,10 @@ def reply_grammar(
     values: GroundedValues | None = None,
     must_call: bool = False,
 ) -> str:
-    """Either a call of one of the tools, with arguments that follow its schema, or an answer.
+    """A call of one of the tools, with arguments that match its schema, or an answer.
 
-    With `thoughts`, both begin with one, of a sentence or two; with `values`, ids are among these; where
-    one `must_call`, no answer can be given, unless no tool can be called.
+    With `thoughts`, both begin with a thought of a sentence or two; with `values`, an id is one of them; with
+    `must_call`, an answer is only allowed if no tool can be called.
     """
     rules = _Rules(values)
     replies: list[str] = []
@@ -66,7 +66,7 @@ def reply_grammar(
         head = _literal(f'"tool": {dump_json(tool.name)}, "args": ')
         with suppress(_NothingFitsError):
             replies.append(f"{head} {rules.of(tool.parameters)}")
-    rules.values = None  # an answer may hold an id in any form
+    rules.values = None  # an answer may have any id
     if not must_call or not replies:
         answer = "string" if output is None else rules.of(output)
         replies.append(f"{_literal(_ANSWER)} {answer}")
@@ -75,13 +75,13 @@ def reply_grammar(
 
 
 def answer_grammar(output: Mapping[str, Any]) -> str:
-    """The answer alone, for a request without tools."""
+    """Only an answer, for a request without tools."""
     rules = _Rules()
     return rules.text(rules.of(output))
 
 
 class _Rules:
-    """The rules so far. Each schema with a name in `$defs` becomes one, so that schemas may be recursive."""
+    """The rules of a grammar. Each schema in `$defs` becomes a rule, so that schemas may be recursive."""
 
     def __init__(self, values: GroundedValues | None = None) -> None:
         self._rules = dict(_COMMON)
@@ -93,7 +93,7 @@ class _Rules:
         return "\n".join(f"{name} ::= {body}" for name, body in {"root": root, **self._rules}.items())
 
     def of(self, schema: Mapping[str, Any]) -> str:
-        """An expression for a schema that stands alone, with its own `$defs`."""
+        """An expression for a schema with its own `$defs`."""
         self._named = {}
         self._definitions = {
             f"#/{word}/{name}": inner
@@ -156,7 +156,7 @@ class _Rules:
             return "value"
         if reference not in self._named:
             name = self._named[reference] = f"ref{len(self._rules)}"
-            self._rules[name] = _UNUSED  # holds the place while the rule, which may need itself, is made
+            self._rules[name] = _UNUSED  # a placeholder until the rule, which may be recursive, is complete
             try:
                 self._rules[name] = self._value(self._definitions[reference])
             except _NothingFitsError:
@@ -193,12 +193,12 @@ class _Rules:
         return f'"{{" {inside} "}}"'
 
     def _some(self, optional: list[str]) -> str:
-        """One or more of the pairs, in order: whichever comes first has no comma before it."""
+        """One or more of the pairs, in order; the first one that occurs has no comma before it."""
         tails = [f'(", " {pair})?' for pair in optional]
         return " | ".join(" ".join([pair, *tails[at + 1 :]]) for at, pair in enumerate(optional))
 
     def _pair(self, name: str, schema: object) -> str:
-        """A rule of its own, since a pair may be named more than once."""
+        """A rule for the pair, which may be used more than once."""
         rule = f"pair{len(self._rules)}"
         self._rules[rule] = _UNUSED
         self._rules[rule] = f"{_literal(dump_json(name) + ': ')} {self._value(schema)}"
@@ -223,7 +223,7 @@ class _Rules:
 
 
 def _marked(inner: object, outer: dict[str, Any]) -> object:
-    """The mark of an id may stand on a choice or a list: it is meant for what is inside."""
+    """The inner schema, with the mark of an id that is set on a choice or a list around it."""
     return {"format": "id", **inner} if outer.get("format") == "id" and is_object(inner) else inner
 
 
@@ -252,7 +252,7 @@ def _either(choices: Iterable[str]) -> str:
 
 
 def _one_of(texts: Iterable[str]) -> str:
-    """One of the texts. What several begin with is written once, since llama.cpp follows all ways at once."""
+    """One of the texts. Common prefixes are merged, because llama.cpp tries all alternatives at once."""
     words = sorted(set(texts))
     if not words:
         raise _NothingFitsError
@@ -260,7 +260,7 @@ def _one_of(texts: Iterable[str]) -> str:
 
 
 def _branches(words: list[str]) -> str:
-    """The words, sorted, as a tree."""
+    """Sorted words as a prefix tree."""
     start = _shared(words[0], words[-1])
     rests = [word[len(start) :] for word in words]
     if rests == [""]:
@@ -278,5 +278,5 @@ def _shared(one: str, other: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """A GBNF string that matches this text, which is JSON and so has no line breaks."""
+    """A GBNF string for a text, which is JSON and has no line breaks."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,7 +1,7 @@
-"""The values that stand in a conversation: what a parameter marked as an id may be.
+"""The values in a conversation, which are the possible values of a parameter marked as an id.
 
-Values of the user, the instructions, the tools and earlier answers count; what the model wrote on the way to
-a call does not, or it could quote itself.
+Values of the user, the instructions, the tools and earlier answers count; text that the model wrote with its
+calls does not, or the model could make up values.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from wesichain.core import Message, Role
 from wesichain.core.internal import Value, is_array, is_object, parse_json
 from wesichain.errors import CodecError
 
-_MOST = 4_096  # values, the newest; a grammar of more only slows the model down
+_MOST = 4_096  # the newest values; a larger grammar slows the model down
 _LONGEST = 64  # characters of an id
 _WORD = re.compile(r"""[^\s"'`\u2018\u2019\u201c\u201d«»()\[\]{}<>,;|]+""")
 _QUOTED = re.compile(r""""[^"\n]{1,64}"|`[^`\n]{1,64}`|\u201c[^\u201d\n]{1,64}\u201d|'[^'\n]{1,64}'""")
@@ -24,17 +24,17 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})")
 
 
 class GroundedValues(Value):
-    """The values that ids may take, each once."""
+    """The distinct values that an id may have."""
 
     texts: tuple[str, ...] = ()
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """Those that are whole numbers."""
+        """The values that are whole numbers."""
         return tuple(text for text in self.texts if _NUMBER.fullmatch(text))
 
     def fitting(self, schema: Mapping[str, Any]) -> list[str]:
-        """Those that a schema for texts takes: its pattern, and its bounds of length."""
+        """The values that match the pattern and the length limits of a string schema."""
         pattern = _pattern(schema.get("pattern"))
         least, most = schema.get("minLength"), schema.get("maxLength")
         return [
@@ -47,14 +47,14 @@ class GroundedValues(Value):
 
 
 def values_in(messages: Sequence[Message]) -> GroundedValues:
-    """Every value that stands in the messages: words, what is in quotes, and the values of JSON."""
+    """All values in the messages: words, quoted texts, and the values of JSON."""
     found: dict[str, None] = {}
     for message in messages:
         if message.role is Role.ASSISTANT and message.tool_calls:
             continue
         for text in _of_content(message.text):
             if 0 < len(text) <= _LONGEST and text.isprintable():
-                found.pop(text, None)  # the newest place counts
+                found.pop(text, None)  # its newest position counts
                 found[text] = None
     return GroundedValues(tuple(found)[-_MOST:])
 
@@ -69,7 +69,7 @@ def _of_content(content: str) -> Iterator[str]:
 
 
 def _of_json(value: object) -> Iterator[str]:
-    """The leaves, and the keys that hold a digit: `{"O-17": {...}}` is a list of things by id."""
+    """The leaves, and the keys with a digit: `{"O-17": {...}}` is a mapping by id."""
     if isinstance(value, str):
         yield from _of_text(value)
         yield value.strip()
@@ -93,7 +93,7 @@ def _of_text(text: str) -> Iterator[str]:
 
 
 def _forms(word: str) -> Iterable[str]:
-    """A word as it stands, without the marks around it, and its parts: `id=C-17.` holds `C-17`."""
+    """A word, the word without punctuation around it, and its parts: `id=C-17.` has `C-17`."""
     bare = word.strip(_EDGE)
     parts = _JOINT.split(bare) if _JOINT.search(bare) else ()
     return (*(part.strip(_EDGE) for part in parts), word.rstrip(".:!?"), bare)
@@ -102,5 +102,5 @@ def _forms(word: str) -> Iterable[str]:
 def _pattern(pattern: object) -> re.Pattern[str] | None:
     try:
         return re.compile(pattern) if isinstance(pattern, str) else None
-    except re.error:  # another dialect's: the runtime checks it, with the dialect's own engine
+    except re.error:  # another dialect of regular expressions, which the runtime checks with its own engine
         return None

@@ -1,4 +1,4 @@
-"""A loaded model: the child process that holds it, shared by all who use the same file and settings."""
+"""A loaded model: its child process, shared by all users of the same file and settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOAD_SECONDS = 300.0
 
 
 class EngineSettings(Value):
-    """How a model is loaded. Threads 0: measure; port 0: any that is free; no key: open to all."""
+    """How a model is loaded. 0 threads: measure; port 0: any free one; no key: open to all."""
 
     path: str
     name: str
@@ -31,7 +31,7 @@ class EngineSettings(Value):
 
 
 class Address(Value):
-    """Where a loaded model listens; `elsewhere`: in a process that is not ours to start again."""
+    """The address of a loaded model; `elsewhere`: on a server that this program does not manage."""
 
     url: str
     key: str
@@ -40,13 +40,13 @@ class Address(Value):
 
 
 def require_llama() -> None:
-    """Say at once, rather than at the first question, that llama.cpp is not installed."""
+    """Raise `MissingDependencyError` early, not with the first request, if llama.cpp is not installed."""
     if importlib.util.find_spec("xllamacpp") is None:
         raise MissingDependencyError("the local model", package="xllamacpp", extra="local")
 
 
 class LlamaEngine:
-    """One child process, started at the first need, and again should it die; threads may share it."""
+    """One child process, started on demand, and again if it has ended. Thread-safe."""
 
     def __init__(self, settings: EngineSettings) -> None:
         self.settings = settings
@@ -62,12 +62,12 @@ class LlamaEngine:
 
     @property
     def address(self) -> Address | None:
-        """Where the model listens, if it is loaded and alive."""
+        """The address of the model, if it is loaded and running."""
         alive = self._child is not None and self._child.poll() is None
         return self._address if alive else None
 
     def start(self) -> Address:
-        """Where the model listens; loads it if it is not loaded. Blocks for as long as that takes."""
+        """The address of the model, which is loaded first if necessary. Blocks."""
         with self._lock:
             address = self.address
             if address is None:
@@ -76,7 +76,7 @@ class LlamaEngine:
             return address
 
     def stop(self, address: Address | None = None) -> None:
-        """Free the model's memory; with an address, only if that is still the one it has."""
+        """Free the model's memory; with an address, only if the model still has that address."""
         with self._lock:
             if address is None or address is self._address:
                 self._end()
@@ -112,7 +112,7 @@ class LlamaEngine:
         return Address(url, want.key, int(threads))
 
     def _greet(self, child: subprocess.Popen[bytes]) -> str:
-        """Hand over the key; the answer is one line, or nothing if the child has ended."""
+        """Send the key; the answer is one line, or empty if the child has ended."""
         assert child.stdin is not None
         assert child.stdout is not None
         with contextlib.suppress(BrokenPipeError):
@@ -122,9 +122,9 @@ class LlamaEngine:
 
     def _end(self) -> None:
         child, self._child, self._address = self._child, None, None
-        if child is None or self._owner != os.getpid():  # after a fork it is still the parent's
+        if child is None or self._owner != os.getpid():  # after a fork, it belongs to the parent
             return
-        with child:  # closes its standard input, upon which it ends
+        with child:  # closes its standard input, which ends it
             child.kill()
 
 
@@ -149,7 +149,7 @@ _sharing = threading.RLock()  # the garbage collector may release one engine whi
 
 
 def lease(path: Path, *, name: str, context: int, threads: int) -> LlamaEngine:
-    """The engine of this file and these settings, one more user of it. Nothing is loaded yet."""
+    """The engine for a file and settings, with one more user. Nothing is loaded yet."""
     with _sharing:
         engine = _engines.get((str(path), context, threads))
         if engine is None:
@@ -160,7 +160,7 @@ def lease(path: Path, *, name: str, context: int, threads: int) -> LlamaEngine:
 
 
 def release(engine: LlamaEngine) -> None:
-    """One user less; the last one frees the model."""
+    """Remove a user; the last one frees the model."""
     with _sharing:
         engine.users -= 1
         if engine.users > 0:

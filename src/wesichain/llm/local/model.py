@@ -1,4 +1,4 @@
-"""`LocalLlm`: a model of your own, here or on a server of yours, that calls tools, every call well formed."""
+"""`LocalLlm`: a model on this machine or your own server, whose tool calls are always well formed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from wesichain.core import LlmRequest, LlmResponse, Message, ModelSettings, TextChunk, Usage
 from wesichain.core.internal import NO_SETTINGS, LlmTraits, StreamItem, Value, replace, streams_to_listener
-from wesichain.errors import ConfigError, LlmResponseError
+from wesichain.errors import ConfigError
 from wesichain.llm.calls import ToolNames, stops_of, tool_choice
 from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.react_text.reasoning import ReasoningStyle, opened_by
@@ -21,13 +21,13 @@ from .files.progress import Progress
 from .grammar import answer_grammar, reply_grammar
 from .grounding import values_in
 from .llama_engine import Address
-from .places import Elsewhere, SharedModel, off_loop
+from .places import RemoteServer, SharedModel, off_loop
 from .prompt import chat_messages, has_thoughts, partial_answer, read_reply
 from .wire import ask, ask_stream
 
 
 class Timings(Value):
-    """The work of one reply: tokens read anew, found again in the cache, and written; seconds of both."""
+    """The work of one reply: tokens read, reused from the cache, and written, and the seconds for both."""
 
     read: int
     reused: int
@@ -37,21 +37,21 @@ class Timings(Value):
 
 
 class LocalLlm:
-    """A model of the manifest by name, or any GGUF file by path, run by llama.cpp in a process of its own.
+    """A model from `MODELS` by name, or any GGUF file by path, run by llama.cpp in a child process.
 
-    Nothing happens before the first question; then the file is fetched if need be and loaded, once for all
-    that use it with the same settings. With `constrain`, a grammar holds the reply: a call of one of the
-    offered tools with arguments that follow its schema, or an answer. `examples` are solved questions, as
-    messages, shown before the real one: small models gain much from three of them. Where their calls have a
-    `content` and their answers a `reasoning`, the model has to write a thought too. `threads` is by default
-    `$WESICHAIN_THREADS`, else what is faster as the model is loaded. `timings` are of the last reply.
+    The first request downloads the file if necessary, and loads it once for all users with the same settings.
+    With `constrain`, a grammar limits the reply to a call of one of the offered tools, with arguments that
+    match its schema, or an answer. `examples` are solved questions, as messages, shown before the real one:
+    three of them help small models a lot. If their calls have a `content` and their answers a `reasoning`,
+    the model has to write a thought too. `threads` defaults to `$WESICHAIN_THREADS`, else to what is measured
+    as faster when the model is loaded. `timings` are those of the last reply.
 
-    With `grounded`, parameters that are ids (`Annotated[str, Id]`) are held to values that stand in the
-    conversation, and a tool for whose ids there is none cannot be called yet.
+    With `grounded`, parameters that are ids (`Annotated[str, Id]`) can only have values that occur in the
+    conversation; a tool that requires an id for which there is no value cannot be called yet.
 
-    With `base_url`, the same prompt and grammar go to a llama.cpp server that runs elsewhere, which has its
-    own file, context and threads: nothing is fetched or loaded here, and llama.cpp need not be installed.
-    A reply of which no byte comes for `deadline` seconds is given up (600 with `base_url`, else never).
+    With `base_url`, the prompt and the grammar are sent to another llama.cpp server, which has its own file,
+    context and threads: nothing is downloaded or loaded, and llama.cpp need not be installed. A reply fails
+    after `deadline` seconds without a byte (600 with `base_url`, else no limit).
     """
 
     traits = LlmTraits(observes_errors=True, native_output=True, output_with_tools=True, takes_stop=True)
@@ -75,15 +75,13 @@ class LocalLlm:
         progress: Progress | None = None,
     ) -> None:
         if deadline is not None and not deadline > 0:
-            raise ConfigError(f"deadline is {deadline}; give the seconds that may pass without a byte")
+            raise ConfigError(f"deadline is {deadline}; use the seconds that may pass without a byte")
         if grounded and not constrain:
-            raise ConfigError(
-                "grounded=True is kept by the grammar, which constrain=False takes away; choose one"
-            )
-        self._place: SharedModel | Elsewhere
+            raise ConfigError("grounded=True needs the grammar, which constrain=False turns off; choose one")
+        self._place: SharedModel | RemoteServer
         if base_url is None:
             if api_key is not None:
-                raise ConfigError("api_key is for a server elsewhere; give its base_url too, or leave it out")
+                raise ConfigError("api_key is for another server; pass its base_url too, or leave it out")
             self._place = SharedModel(
                 name_or_path, context=context, threads=threads, deadline=deadline, progress=progress
             )
@@ -93,7 +91,7 @@ class LocalLlm:
                     "context and threads are settings of the server behind base_url (its -c and -t); "
                     "leave them out here"
                 )
-            self._place = Elsewhere(str(name_or_path), base_url, api_key=api_key, deadline=deadline)
+            self._place = RemoteServer(str(name_or_path), base_url, api_key=api_key, deadline=deadline)
         self.model = self._place.name
         self.timings: Timings | None = None
         self._constrain = constrain
@@ -106,8 +104,8 @@ class LocalLlm:
         supported("local", self.model).check(settings)
         if settings.tool_choice not in (None, "auto", "none") and not self._constrain:
             raise ConfigError(
-                f"tool_choice={settings.tool_choice!r} is kept by the grammar, which constrain=False takes "
-                f"away; choose one"
+                f"tool_choice={settings.tool_choice!r} needs the grammar, which constrain=False turns off; "
+                f"choose one"
             )
 
     @streams_to_listener
@@ -116,10 +114,10 @@ class LocalLlm:
         return await response_of(self.stream(request))
 
     def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
-        """The answer in pieces, as the model writes it; a call comes whole, in the response.
+        """The answer in pieces, as the model writes it; a call is only in the response, complete.
 
-        Where nothing holds the reply, the model may think first: that is its reasoning, and no part of the
-        answer, also where its template begins the thinking in the prompt.
+        Without a grammar, the model may think first. This is its reasoning, not part of the answer, even if
+        its template begins the thinking in the prompt.
         """
         self.check_settings(request.settings)
         request, must_call = _chosen(request)
@@ -131,10 +129,10 @@ class LocalLlm:
             chat = {"messages": chat_messages(request, self._examples)}
             applied = await ask(address, "/apply-template", chat, deadline=self._place.deadline)
             prompt = str(applied.get("prompt"))
-            held = self._constraint(request, must_call=must_call)
-            text = "" if held or request.tools else opened_by(prompt)
+            constraint = self._constraint(request, must_call=must_call)
+            text = "" if constraint or request.tools else opened_by(prompt)
             shown = ""
-            options = _sampling_of(request.settings) | held | {"stop": stops_of(request)}
+            options = _sampling_of(request.settings) | constraint | {"stop": stops_of(request)}
             async with aclosing(self._events(address, prompt, options)) as events:
                 async for event in events:
                     text += str(event.get("content", ""))
@@ -150,7 +148,7 @@ class LocalLlm:
     async def complete_text(
         self, prompt: str, *, stop: Sequence[str] = (), settings: ModelSettings = NO_SETTINGS
     ) -> str:
-        """Continue the text: no chat form, no constraint."""
+        """Continue a text, without a chat template and without a grammar."""
         supported("text", self.model).check(settings)
         text = ""
         options = _sampling_of(settings) | {"stop": [*stop, *settings.stop]}
@@ -160,7 +158,7 @@ class LocalLlm:
         return text
 
     def close(self) -> None:
-        """Free the model, unless others use it too; a server elsewhere is left as it is."""
+        """Free the model, unless it has other users. Another server is not changed."""
         self._place.close()
 
     async def __aenter__(self) -> Self:
@@ -192,30 +190,27 @@ class LocalLlm:
                 if event.get("stop"):
                     self.timings = _timings(event.get("timings") or {})
                 yield event
-                if event.get("stop"):
-                    return
-        raise LlmResponseError("llama.cpp ended its reply without a last word; ask again", retryable=True)
 
 
 def _readable(text: str, request: LlmRequest) -> str:
-    """The part of an unfinished reply that is for people to read."""
+    """The part of an unfinished reply that can be shown."""
     if not request.tools:
         return text
     return partial_answer(text) if request.output_schema is None else ""
 
 
-def _timings(told: dict[str, Any]) -> Timings:
+def _timings(given: dict[str, Any]) -> Timings:
     return Timings(
-        read=int(told.get("prompt_n", 0)),
-        reused=int(told.get("cache_n", 0)),
-        written=int(told.get("predicted_n", 0)),
-        read_seconds=float(told.get("prompt_ms", 0)) / 1000,
-        write_seconds=float(told.get("predicted_ms", 0)) / 1000,
+        read=int(given.get("prompt_n", 0)),
+        reused=int(given.get("cache_n", 0)),
+        written=int(given.get("predicted_n", 0)),
+        read_seconds=float(given.get("prompt_ms", 0)) / 1000,
+        write_seconds=float(given.get("predicted_ms", 0)) / 1000,
     )
 
 
 def _sampling_of(settings: ModelSettings) -> dict[str, Any]:
-    """The fields of a completion for the settings that are given."""
+    """The fields of a completion for the given settings."""
     written: Mapping[str, Any] = {
         "temperature": settings.temperature,
         "top_p": settings.top_p,
@@ -227,7 +222,7 @@ def _sampling_of(settings: ModelSettings) -> dict[str, Any]:
 
 
 def _chosen(request: LlmRequest) -> tuple[LlmRequest, bool]:
-    """The request with the tools that its settings leave to choose from, and whether one has to be called."""
+    """The request with the tools that its settings allow, and whether one has to be called."""
     choice = tool_choice(request, ToolNames.of(request))
     if choice is None or choice.kind == "auto":
         return request, False

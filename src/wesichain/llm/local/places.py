@@ -1,4 +1,4 @@
-"""Where a model is: held here by llama.cpp in a process of its own, or on a server elsewhere."""
+"""Where a model runs: in a child process on this machine, or on another llama.cpp server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from wesichain.core.internal import Delivery
-from wesichain.errors import ConfigError, LlmTransportError
+from wesichain.errors import ConfigError, LlmResponseError, LlmTransportError
 from wesichain.llm.transport.keys import clean_key
 
 from .files.fetch import fetch_model
@@ -23,12 +23,12 @@ from .llama_engine import Address, LlamaEngine, lease, release, require_llama
 
 T = TypeVar("T")
 
-CONTEXT = 4096  # tokens, unless told otherwise
-_REPLY_SECONDS = 600.0  # a server elsewhere may have a queue
+CONTEXT = 4096  # tokens; the default
+_REPLY_SECONDS = 600.0  # another server may have a queue
 
 
 class SharedModel:
-    """A model in a process of ours, fetched and loaded at the first question, shared by all who use it."""
+    """A model in a child process, downloaded and loaded with the first request, and shared by its users."""
 
     def __init__(
         self,
@@ -52,31 +52,31 @@ class SharedModel:
 
     @asynccontextmanager
     async def reach(self) -> AsyncGenerator[Address, None]:
-        """Where the model is to be asked. After a fault it is loaded anew for the next question."""
+        """The address of the model. After an error, the model is loaded again with the next request."""
         ready = self._ready()
         engine, address = ready if ready is not None else await off_loop(self._open)
         try:
             yield address
-        except LlmTransportError as error:
-            if not isinstance(error.__cause__, TimeoutError):  # it was only slow, and others may wait for it
+        except (LlmTransportError, LlmResponseError) as error:
+            if not isinstance(error.__cause__, TimeoutError):  # it is only slow, and others may be using it
                 await off_loop(lambda _stop: engine.stop(address))
             raise
 
     def close(self) -> None:
-        """Free the model, unless others use it too."""
+        """Free the model, unless it has other users."""
         with self._opening:
             self._closed = True
             if self._free is not None:
                 self._free()
 
     def _ready(self) -> tuple[LlamaEngine, Address] | None:
-        """The engine, if nothing needs to be waited for."""
+        """The engine, if it is running."""
         if self.engine is None or self._closed or (address := self.engine.address) is None:
             return None
         return self.engine, address
 
     def _open(self, stop: threading.Event) -> tuple[LlamaEngine, Address]:
-        """Fetch and load the model; blocks for as long as that takes."""
+        """Download and load the model. Blocks."""
         path = self._file.locate(stop)
         with self._opening:
             if self._closed:
@@ -89,13 +89,13 @@ class SharedModel:
         return engine, engine.start()
 
 
-class Elsewhere:
-    """A llama.cpp server that somebody else runs: nothing is fetched, loaded or ended."""
+class RemoteServer:
+    """A llama.cpp server that this program does not manage: nothing is downloaded, loaded or stopped."""
 
     def __init__(self, name: str, base_url: str, *, api_key: str | None, deadline: float | None) -> None:
         self.name = name
         self.deadline = _REPLY_SECONDS if deadline is None else deadline
-        self._address = Address(_root(base_url), clean_key(api_key or ""), elsewhere=True)
+        self._address = Address(_server_root(base_url), clean_key(api_key or ""), elsewhere=True)
         self._closed = False
 
     @asynccontextmanager
@@ -108,8 +108,8 @@ class Elsewhere:
         self._closed = True
 
 
-def _root(base_url: str) -> str:
-    """The server's own root: the `/v1` of its OpenAI-compatible address is taken off."""
+def _server_root(base_url: str) -> str:
+    """The root of the server's address, without the `/v1` of its OpenAI-compatible API."""
     url = base_url.strip()
     try:
         parts = urlsplit(url)
@@ -118,16 +118,16 @@ def _root(base_url: str) -> str:
         parts, is_address = urlsplit(""), False
     if not is_address or parts.query or parts.fragment or not url.isprintable():
         raise ConfigError(
-            f"base_url is {base_url!r}; give the address of a llama.cpp server, such as http://127.0.0.1:8080"
+            f"base_url is {base_url!r}; use the address of a llama.cpp server, such as http://127.0.0.1:8080"
         )
     if "@" in parts.netloc:
-        raise ConfigError("base_url holds a name or password, which is not sent; pass api_key= instead")
+        raise ConfigError("base_url has a user name or password, which is not sent; pass api_key= instead")
     path = parts.path.rstrip("/").removesuffix("/v1").rstrip("/")
     return f"{parts.scheme}://{parts.netloc}{path}"
 
 
 class ModelFile:
-    """The file behind a name or a path."""
+    """The file of a model, given by name or path."""
 
     def __init__(self, name_or_path: str | Path, progress: Progress | None) -> None:
         place = str(name_or_path)
@@ -138,7 +138,7 @@ class ModelFile:
         self.name = Path(place).stem if self._card is None else self._card.name
 
     def locate(self, stop: threading.Event | None = None) -> Path:
-        """Where the file is, after it was fetched if need be."""
+        """The path of the file, which is downloaded first if necessary."""
         if self._card is not None:
             return fetch_model(self._card, progress=self._progress or StderrProgress(), stop=stop)
         assert self._path is not None
@@ -159,22 +159,22 @@ class ModelFile:
 
 
 def choose_threads(given: int | None) -> int:
-    """The number given, else `$WESICHAIN_THREADS`, else 0: measure."""
+    """The given number, else `$WESICHAIN_THREADS`, else 0, which means: measure."""
     text = os.environ.get("WESICHAIN_THREADS") or "0"
     if given is None and not text.isdecimal():
-        raise ConfigError(f"WESICHAIN_THREADS is {text!r}; make it a number, such as 1")
+        raise ConfigError(f"WESICHAIN_THREADS is {text!r}; set it to a number, such as 1")
     return int(text) if given is None else given
 
 
 async def off_loop(work: Callable[[threading.Event], T]) -> T:
-    """The result of blocking work in a thread of its own, which is told to stop when nobody waits for it.
+    """Run blocking work in a thread of its own; its event is set when the caller stops waiting.
 
-    Not the loop's pool: a long download there would starve others, and hold up the end of the program.
+    A long download in the event loop's thread pool would block other work and the end of the program.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
     stop = threading.Event()
-    given = [(work, stop, loop, done)]  # the thread's only hold of them
+    given = [(work, stop, loop, done)]  # the thread's only reference to them
 
     def run() -> None:
         _worked(*given.pop()).deliver()
@@ -194,5 +194,5 @@ def _worked(
 ) -> Delivery[T]:
     try:
         return Delivery(loop, done, work(stop), None)
-    except BaseException as error:  # noqa: BLE001  # handed to the task that waits
+    except BaseException as error:  # noqa: BLE001  # raised in the waiting task
         return Delivery(loop, done, None, error)

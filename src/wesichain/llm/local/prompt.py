@@ -1,9 +1,8 @@
-"""The conversation as a small model reads and writes it: short rules, one JSON object a turn.
+"""The prompt format for small models: short rules, and one JSON object per turn.
 
 A call is `{"tool": "add", "args": {"a": 1}}`, an answer `{"answer": "..."}`; both begin with `"thought"` if
-those of the examples do. What does not change during a run (rules, tools, instructions, examples) comes
-first and is written the same way each time: llama.cpp keeps what it has read, and so reads only what is
-new in a step.
+those of the examples do. The constant parts (rules, tools, instructions, examples) are first and always
+written identically, so that llama.cpp reuses them from its cache and reads only the new part in each step.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ _ANSWER = re.compile(r'\s*\{\s*(?:"thought"\s*:\s*"(?:[^"\\]|\\.)*"\s*,\s*)?"ans
 
 
 def has_thoughts(examples: Sequence[Message]) -> bool:
-    """Whether the examples think before they call; the model then has to do so too."""
+    """Whether the calls of the examples have thoughts; the model then has to write them too."""
     return any(message.content and message.tool_calls for message in examples)
 
 
 def chat_messages(request: LlmRequest, examples: Sequence[Message] = ()) -> list[dict[str, str]]:
-    """The request as plain chat turns: one system turn, then user and assistant in alternation."""
+    """The request as chat turns: one system turn, then user and assistant in alternation."""
     plain = not request.tools
     messages = request.messages if plain else [*examples, *request.messages]
     turns = [("system", _system(request, thoughts=has_thoughts(examples)))]
     turns += [_turn(message, plain=plain) for message in messages if message.role is not Role.SYSTEM]
     merged: list[dict[str, str]] = []
     for role, content in turns:
-        text = content.replace("<|", "< |")  # what a tool found must not pass for a turn of its own
-        if merged and merged[-1]["role"] == role:  # some chat templates insist on alternation
+        text = content.replace("<|", "< |")  # a tool result must not contain a turn of the template
+        if merged and merged[-1]["role"] == role:  # some chat templates require alternation
             merged[-1]["content"] += "\n" + text
         elif text or role != "system":
             merged.append({"role": role, "content": text})
@@ -119,7 +118,7 @@ def _kind(schema: Any, defs: Mapping[str, Any], *, depth: int) -> str:
 
 
 def read_reply(text: str, *, request: LlmRequest, usage: Usage, cut: bool) -> LlmResponse:
-    """The reply as a response. What is neither a call nor an answer stays text, for the runtime to judge."""
+    """The response in a reply. Text that is neither a call nor an answer is kept; the runtime judges it."""
     finish: FinishReason = "length" if cut else "stop"
     if not request.tools:
         return LlmResponse(text, usage=usage, finish_reason=finish)
@@ -140,7 +139,7 @@ def read_reply(text: str, *, request: LlmRequest, usage: Usage, cut: bool) -> Ll
 
 
 def partial_answer(text: str) -> str:
-    """As much of the answer as an unfinished reply holds."""
+    """The part of the answer in an unfinished reply."""
     found = _ANSWER.match(text)
     if found is None:
         return ""
@@ -150,5 +149,5 @@ def partial_answer(text: str) -> str:
     try:
         answer = parse_json(f'"{whole}"')
     except CodecError:
-        return ""  # the first half of a surrogate pair: more is to come
+        return ""  # the first half of a surrogate pair
     return str(answer)

@@ -1,8 +1,8 @@
-"""`serve_local`: llama.cpp's own server behind a door that makes its model call tools.
+"""`serve_local`: llama.cpp's own server behind a proxy that makes its model call tools.
 
-The server recognises a call by the marks of the model's own template; small models leave them out, and then
-their calls are text, or, where a brace looks like one, an error. So a chat completion that offers tools is
-answered here, with the prompt and the grammar of `LocalLlm`; every other request goes through as it is.
+The server recognises a call by the marks of the model's template; small models leave them out, so that their
+calls are text, or an error. The proxy answers chat completions with tools itself, with the prompt and the
+grammar of `LocalLlm`, and passes every other request through unchanged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from wesichain.core import LlmResponse, TextChunk
 from wesichain.errors import CodecError, ConfigError, LlmError, LlmRejectedError, ToolDefinitionError
 
-from .chat import ChatRequest, Written, fault, read_asked
+from .chat import ChatRequest, ReplyWriter, error_body, parse_request
 from .files.manifest import DEFAULT_MODEL
 from .llama_engine import EngineSettings, LlamaEngine, require_llama
 from .model import LocalLlm
@@ -38,23 +38,23 @@ def serve_local(
     threads: int | None = None,
     key: str = "",
 ) -> Generator[str]:
-    """llama.cpp's OpenAI-compatible server on loopback, for as long as the block runs: its base URL.
+    """Run llama.cpp's OpenAI-compatible server on loopback inside the `with` block, and return its base URL.
 
-    Requests with tools are held to a grammar, so that any model of the manifest answers with `tool_calls`.
+    Replies to requests with tools follow a grammar, so that any model of `MODELS` answers with `tool_calls`.
     """
     require_llama()
     file = ModelFile(name_or_path, None)
     chosen = choose_threads(threads)
     engine = LlamaEngine(EngineSettings(str(file.locate()), file.name, context, chosen, key=key))
     try:
-        with _Door(engine.start().url, file.name, key).open(port) as url:
+        with _Proxy(engine.start().url, file.name, key).open(port) as url:
             yield f"{url}/v1"
     finally:
         engine.stop()
 
 
-class _Door:
-    """Listens in a thread of its own. A connection carries one request."""
+class _Proxy:
+    """Listens in a thread of its own. A connection has one request."""
 
     def __init__(self, inner: str, name: str, key: str) -> None:
         self._inner = inner
@@ -73,7 +73,7 @@ class _Door:
                 listening = asyncio.start_server(self._serve, "127.0.0.1", port, limit=_HEAD)
                 server = asyncio.run_coroutine_threadsafe(listening, loop).result()
             except OSError as error:
-                raise ConfigError(f"port {port} cannot be listened on: {error.strerror}") from error
+                raise ConfigError(f"cannot listen on port {port}: {error.strerror}") from error
             yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         finally:
             if server is not None:
@@ -97,14 +97,14 @@ class _Door:
             writer.transport.abort()
 
     def _body_size(self, head: bytes) -> int:
-        """The size of the body, where the request may be one that is answered here; else 0."""
+        """The size of the body of a request that the proxy may answer itself; else 0."""
         line, *rest = head.decode("latin-1").split("\r\n")
         method, path, _ = line.split(" ", 2)
         headers = {name.lower(): value.strip() for name, _, value in (one.partition(":") for one in rest)}
         if method != "POST" or path.partition("?")[0] not in _PLACES:
             return 0
         if self._key and headers.get("authorization") != f"Bearer {self._key}":
-            return 0  # the server says what it thinks of that
+            return 0  # the server rejects it
         size = headers.get("content-length", "")
         return int(size) if size.isdecimal() and int(size) <= _LARGEST else 0
 
@@ -112,9 +112,9 @@ class _Door:
         self, head: bytes, body: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         try:
-            asked = read_asked(body) if body else None
+            asked = parse_request(body) if body else None
         except (CodecError, ToolDefinitionError) as error:
-            writer.write(_response(400, fault(400, str(error))))
+            writer.write(_response(400, error_body(400, str(error))))
             return
         if asked is None:
             await self._pass_through(head, body, reader, writer)
@@ -123,43 +123,44 @@ class _Door:
         gone = asyncio.ensure_future(reader.read(1))
         await asyncio.wait((reply, gone), return_when=asyncio.FIRST_COMPLETED)
         for task in (reply, gone):
-            task.cancel()  # nobody waits any longer, or all is said
+            task.cancel()  # the client is gone, or the reply is complete
         with suppress(asyncio.CancelledError):
             await reply
 
     async def _reply(self, asked: ChatRequest, writer: asyncio.StreamWriter) -> None:
-        """Ask the model, and write its reply as it was wanted."""
-        written = Written(self._name)
+        """Call the model, and write its reply, streamed or not."""
+        writes = ReplyWriter(self._name)
         begun = False
         try:
             async with aclosing(self._model.stream(asked.request)) as items:
                 async for item in items:
-                    if not asked.streams:
+                    if not asked.stream:
                         if isinstance(item, LlmResponse):
-                            writer.write(_response(200, written.whole(item)))
+                            writer.write(_response(200, writes.body(item)))
                         continue
                     if not begun:
                         writer.write(_STREAM)
                         begun = True
                     if isinstance(item, TextChunk):
-                        writer.write(written.piece(item.text))
+                        writer.write(writes.text(item.text))
                     elif isinstance(item, LlmResponse):
-                        writer.writelines(written.last(item, usage=asked.tells_usage))
+                        writer.writelines(writes.end(item, usage=asked.include_usage))
                     await writer.drain()
         except LlmError as error:
             status = 400 if isinstance(error, LlmRejectedError) else 503 if error.retryable else 500
-            told = fault(status, str(error))
-            writer.write(b"data: " + told + b"\n\n" if begun else _response(status, told))
+            body = error_body(status, str(error))
+            writer.write(b"data: " + body + b"\n\n" if begun else _response(status, body))
 
     async def _pass_through(
         self, head: bytes, body: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """The request to the server, its reply back; whoever leaves first ends it for both."""
+        """Copy the request to the server and its reply back, until either side closes its connection."""
         place = urlsplit(self._inner)
         try:
             theirs, ours = await asyncio.open_connection(place.hostname, place.port)
         except OSError:
-            writer.write(_response(503, fault(503, "the process of the model has ended; serve it again")))
+            message = "the process of the model has ended; call serve_local again"
+            writer.write(_response(503, error_body(503, message)))
             return
         try:
             ours.write(_closing(head) + body)
@@ -182,7 +183,7 @@ def _response(status: int, body: bytes) -> bytes:
 
 
 def _closing(head: bytes) -> bytes:
-    """The head, for a connection that carries this request alone."""
+    """The head, for a connection with this request only."""
     lines = head[:-4].split(b"\r\n")
     kept = [line for line in lines if not line.lower().startswith(b"connection:")]
     return b"\r\n".join([*kept, b"Connection: close", b"", b""])
@@ -195,11 +196,11 @@ async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
 
 
 async def _closed(server: asyncio.Server) -> None:
-    """Close the door, and cut off who is still inside."""
+    """Close the server, and cancel open connections."""
     server.close()
     tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     for _ in range(2):
-        await asyncio.sleep(0)  # transports that were cut off are let go in the next round
+        await asyncio.sleep(0)  # aborted transports are released in the next iteration of the loop

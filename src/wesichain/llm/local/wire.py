@@ -1,4 +1,4 @@
-"""Asking a llama.cpp server over HTTP, on loopback or elsewhere; closing the connection is what stops it."""
+"""Requests to a llama.cpp server over HTTP; closing the connection stops the server's work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PIECE = 65_536  # bytes read at a time from a reply of unknown length
 async def ask(
     address: Address, path: str, body: dict[str, Any], *, deadline: float | None = None
 ) -> dict[str, Any]:
-    """One question, one JSON object."""
+    """The JSON object in the response to a POST."""
     parts = [part async for part in _post(address, path, body, deadline)]
     return _object(b"".join(parts))
 
@@ -32,14 +32,18 @@ async def ask(
 async def ask_stream(
     address: Address, body: dict[str, Any], *, deadline: float | None = None
 ) -> AsyncGenerator[dict[str, Any], None]:
-    """A completion in pieces: `content` in each, and in the last one also what it cost."""
+    """The events of a completion: `content` in each; the last one also has `stop` and token counts."""
     rest = b""
     async with aclosing(_post(address, "/completion", {**body, "stream": True}, deadline)) as parts:
         async for part in parts:
             *events, rest = (rest + part).split(b"\n\n")
             for event in events:
                 if event.startswith(b"data: {"):
-                    yield _unless_error(address, _object(event.removeprefix(b"data: ")))
+                    value = _unless_error(address, _object(event.removeprefix(b"data: ")))
+                    yield value
+                    if value.get("stop"):
+                        return
+    raise _endpoint(address).cut()
 
 
 def _unless_error(address: Address, event: dict[str, Any]) -> dict[str, Any]:
@@ -53,12 +57,13 @@ def _unless_error(address: Address, event: dict[str, Any]) -> dict[str, Any]:
 async def _post(
     address: Address, path: str, body: dict[str, Any], deadline: float | None
 ) -> AsyncGenerator[bytes, None]:
-    """The reply's body as it comes: chunked, with its length, or until the connection ends."""
+    """The body of the response as it arrives: chunked, with a length, or until the connection is closed."""
     place = urlsplit(address.url)
     data = dump_json(body).encode()
     key = f"Authorization: Bearer {address.key}\r\n" if address.key else ""
     head = f"POST {place.path}{path} HTTP/1.1\r\nHost: {place.netloc}\r\n{key}"
     head += f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\nConnection: close\r\n\r\n"
+    has_begun = False
     try:
         reader, writer = await _connect(place)
         try:
@@ -68,17 +73,17 @@ async def _post(
                 status, headers = await _read_head(reader)
                 if status != 200:
                     raise _refusal(address, status, await reader.read())
-            size = -1
+            has_begun, size = True, -1
             while size:
-                async with asyncio.timeout(deadline):  # not around the yield: the caller's time is its own
+                async with asyncio.timeout(deadline):  # the caller's time does not count
                     piece, size = await _read_piece(reader, headers)
                 yield piece
         finally:
             writer.close()
     except TimeoutError as error:
-        raise Endpoint(place.netloc, model="", key_variable="").silent(deadline or 0.0) from error
+        raise _endpoint(address).silent(deadline or 0.0) from error
     except (OSError, EOFError, ValueError) as error:
-        raise _broken(address, place, error) from error
+        raise (_cut(address, error) if has_begun else _unreachable(address, error)) from error
 
 
 async def _connect(place: SplitResult) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -100,18 +105,21 @@ async def _read_head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]
     try:
         lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     except asyncio.LimitOverrunError:
-        raise ConnectionError("what answers there is no HTTP server") from None
+        raise ConnectionError("it is not an HTTP server") from None
     status = re.match(r"HTTP/1\.\d (\d{3})", lines[0])
     if status is None:
-        raise ConnectionError("what answers there is no HTTP server")
+        raise ConnectionError("it is not an HTTP server")
     headers = (line.partition(":") for line in lines[1:])
     return int(status[1]), {name.lower(): value.strip().lower() for name, _, value in headers}
 
 
 async def _read_piece(reader: asyncio.StreamReader, headers: dict[str, str]) -> tuple[bytes, int]:
-    """The next bytes, and how many there are to come at least: 0 at the end."""
+    """The next bytes, and a size that is 0 at the end."""
     if headers.get("transfer-encoding") == "chunked":
-        size = int((await reader.readline()).partition(b";")[0], 16)
+        line = await reader.readline()
+        if not line:
+            raise EOFError("the connection was closed before the last chunk")
+        size = int(line.partition(b";")[0], 16)
         piece = await reader.readexactly(size)
         await reader.readexactly(2)
         return piece, size
@@ -124,44 +132,53 @@ async def _read_piece(reader: asyncio.StreamReader, headers: dict[str, str]) -> 
 # --- faults ---------------------------------------------------------------------------------------
 
 
-def _broken(address: Address, place: SplitResult, error: Exception) -> LlmTransportError:
+_ENDED = "its process ended (is there enough memory?) and is started again with the next request"
+
+
+def _cut(address: Address, error: Exception) -> LlmResponseError:
+    if address.elsewhere:
+        return _endpoint(address).cut(error)
+    return LlmResponseError(f"the reply of the local model was cut off: {_ENDED}", retryable=True)
+
+
+def _unreachable(address: Address, error: Exception) -> LlmTransportError:
     if address.elsewhere:
         why = " ".join(str(error).split())[:200] or type(error).__name__
-        said = f"the llama.cpp server at {place.netloc} cannot be reached, or broke off: {why}; "
+        said = f"cannot reach the llama.cpp server at {urlsplit(address.url).netloc}: {why}; "
         return LlmTransportError(said + "check base_url, and that it runs", retryable=True)
-    return LlmTransportError(
-        "the process of the local model ended in the middle of a reply (is there memory enough?); "
-        "it is started again at the next question",
-        retryable=True,
-    )
+    return LlmTransportError(f"the local model does not answer: {_ENDED}", retryable=True)
+
+
+def _endpoint(address: Address) -> Endpoint:
+    return Endpoint(urlsplit(address.url).netloc, model="", key_variable="")
 
 
 def _refusal(address: Address, status: int, body: bytes) -> LlmRejectedError | LlmTransportError:
     try:
-        told = _object(body)
-        error = told.get("error", told)
+        value = _object(body)
+        error = value.get("error", value)
         message = str(error.get("message", "")) if is_object(error) else str(error)
     except LlmResponseError:
         message = " ".join(body[:200].decode(errors="replace").split())
     if "context size" in message and address.elsewhere:
         message += "; start the server with a larger context (-c), offer fewer tools, or shorten results"
     elif "context size" in message:
-        message += "; use LocalLlm(..., context=...) with a larger number, fewer tools, or shorter results"
+        message += "; use a larger LocalLlm(..., context=...), fewer tools, or shorter results"
     elif status == 401:
         message += "; pass the server's key as api_key="
     elif status == 404:
-        message += "; base_url is not the address of a llama.cpp server, which has /completion"
+        message += "; base_url is not the address of a llama.cpp server with /completion"
     if status >= 500 or status == 429:
         again = status in (429, 502, 503, 504)  # busy, or still loading
         return LlmTransportError(f"llama.cpp answered {status}: {message}", retryable=again)
-    return LlmRejectedError(f"llama.cpp refused the request: {message}")
+    return LlmRejectedError(f"llama.cpp rejected the request: {message}")
 
 
 def _object(data: bytes) -> dict[str, Any]:
     try:
         value = parse_json(data)
     except CodecError as error:
-        raise LlmResponseError(f"llama.cpp answered what is not JSON: {error}", retryable=True) from None
+        raise LlmResponseError(f"the reply of llama.cpp is not JSON: {error}", retryable=True) from None
     if not is_object(value):
-        raise LlmResponseError("llama.cpp answered JSON that is not an object", retryable=True)
+        raise LlmResponseError("the reply of llama.cpp is JSON, but not an object", retryable=True)
     return value

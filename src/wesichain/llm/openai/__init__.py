@@ -1,6 +1,6 @@
 """OpenAI: the chat completions API, also of other servers with a compatible API, and the Responses API."""
 
-# First: without its SDK this module says which extra is missing, and the transport below does not.
+# First: without the SDK, this import raises the error that names the missing extra.
 from .client import ACCOUNTS, OpenAiClient, ResponsesClient
 
 # isort: split

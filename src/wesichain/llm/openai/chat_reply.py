@@ -1,4 +1,4 @@
-"""Chat completions on the wire: a reply, read whole or put together from its chunks. Pure."""
+"""Replies of chat completions, from one body or from the chunks of a stream. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from wesichain.core import Citation, JsonValue, LlmResponse, TextChunk, ToolCall, ToolCallChunk, Usage
+from wesichain.core import Citation, JsonValue, LlmResponse, TextChunk, ToolCallChunk, Usage
 from wesichain.core.internal import Mutable, StreamItem, dump_json, field, is_array, is_object, replace
 from wesichain.llm import citations
 from wesichain.llm.calls import (
@@ -18,21 +18,21 @@ from wesichain.llm.calls import (
     as_string,
     read_args,
     sealed,
-    whole_number,
 )
 from wesichain.llm.finish_reasons import CHAT
 from wesichain.llm.transport.faults import Endpoint
 from wesichain.llm.transport.http import Reply, event_object
 from wesichain.llm.transport.sse import SseEvent
 
+from .usage import usage_of
 from .wire import OPAQUE
 
-# Fields that a provider put into its message and wants to see again in the same turn.
+# Fields of a provider's message that it requires back in the same turn.
 _ECHOED = ("extra_content", "thought_signature")
 
 
 class _Call(Mutable):
-    """A call while its pieces come."""
+    """A call whose chunks are being received."""
 
     place: int
     id: str = ""
@@ -42,11 +42,11 @@ class _Call(Mutable):
 
 
 class ChatReply(Reply):
-    """One reply. The first choice counts; tool names are given back as the request knew them."""
+    """One reply; only its first choice is read."""
 
     def __init__(self, names: ToolNames, endpoint: Endpoint, *, is_own: bool = False) -> None:
         super().__init__(names, endpoint)
-        self._is_own = is_own  # of OpenAI: other servers have finish reasons of their own
+        self._is_own = is_own  # OpenAI itself: other servers have finish reasons of their own
         self._has_begun = False
         self._text: list[str] = []
         self._refusal: list[str] = []
@@ -61,7 +61,7 @@ class ChatReply(Reply):
         self._citations: tuple[Citation, ...] = ()
 
     @override
-    def take_body(self, body: object) -> None:
+    def feed_body(self, body: object) -> None:
         choices = body.get("choices") if is_object(body) else None
         if not is_object(body) or not is_array(choices) or not choices:
             raise self.unreadable(body, "JSON that is not a chat completion")
@@ -71,27 +71,24 @@ class ChatReply(Reply):
         self.is_over = True
 
     @override
-    def take(self, event: SseEvent) -> Iterator[StreamItem]:
+    def feed(self, event: SseEvent) -> Iterator[StreamItem]:
         data = event.data.strip()
         if data.startswith("[DONE]"):
             self.is_over = True
         elif data:
             chunk = event_object(event, self._endpoint)
             fault = chunk.get("error") or (chunk if event.name == "error" else None)
-            if fault and not self._finish:  # after the finish reason it is a remark on a whole reply
+            if fault and not self._finish:  # after the finish reason, the reply is complete
                 raise self._endpoint.reported(fault)
             yield from self._take_chunk(chunk)
 
     @override
-    def whole(self) -> LlmResponse:
-        if not self.is_over:  # a finish reason alone may be followed by what was lost
+    def response(self) -> LlmResponse:
+        if not self.is_over:  # after a finish reason alone, more may have been lost
             raise self._endpoint.cut()
         if not self._has_begun:
             raise self._endpoint.unreadable("no choice in it")
-        calls = (
-            ToolCall(call.id, self._names.from_wire(call.name), read_args("".join(call.pieces)))
-            for call in self._calls
-        )
+        calls = (self.tool_call(call.id, call.name, read_args("".join(call.pieces))) for call in self._calls)
         response = LlmResponse(
             content="".join(self._text),
             tool_calls=tuple(calls),
@@ -101,8 +98,8 @@ class ChatReply(Reply):
             citations=self._citations,
         )
         is_known = self._is_own or self._finish in CHAT or not self._finish
-        response = self.ended(response, self._finish if is_known else "stop", CHAT)
-        if self._refusal and response.finish_reason == "stop":  # the API says stop, whatever the model said
+        response = self.with_finish_reason(response, self._finish if is_known else "stop", CHAT)
+        if self._refusal and response.finish_reason == "stop":  # the API always says stop
             return replace(response, finish_reason="refusal")
         return response
 
@@ -125,7 +122,7 @@ class ChatReply(Reply):
 
     def _take_usage(self, body: dict[str, Any]) -> None:
         if is_object(usage := body.get("usage")):
-            self._usage = _usage(usage)
+            self._usage = usage_of(usage, reading="prompt", writing="completion")
 
     def _take_choice(self, choice: object, *, part: str) -> Iterator[StreamItem]:
         if is_object(choice):
@@ -157,7 +154,7 @@ class ChatReply(Reply):
         function = as_object(given.get("function"))
         call_id, name = as_string(given.get("id")), as_string(function.get("name"))
         call = self._call_for(index if isinstance(index, int) else None, id=call_id, name=name)
-        call_id, name = "" if call.id else call_id, "" if call.name else name  # each is told once
+        call_id, name = "" if call.id else call_id, "" if call.name else name  # each is emitted once
         call.id += call_id
         call.name += name
         arguments = function.get("arguments")
@@ -167,7 +164,7 @@ class ChatReply(Reply):
         return ToolCallChunk(call.place, id=call_id, name=self._names.from_wire(name), args=piece)
 
     def _call_for(self, index: int | None, *, id: str, name: str) -> _Call:
-        """The call that a piece belongs to: by its index, unless the piece begins a new one."""
+        """The call that a chunk belongs to, by its index, unless it begins a new call."""
         call = self._by_index.get(index)
         is_new_id = call is not None and id and call.id and id != call.id
         is_new_name = call is not None and index is None and name and call.name
@@ -178,7 +175,7 @@ class ChatReply(Reply):
 
 
 def _text_and_thought(content: object) -> tuple[str, str]:
-    """Content is a text, or a list of parts: texts, and thoughts that hold texts themselves."""
+    """The text and the thoughts of a content: a string, or a list of texts and thoughts."""
     if isinstance(content, str):
         return content, ""
     text, thought = "", ""
@@ -193,7 +190,7 @@ def _text_and_thought(content: object) -> tuple[str, str]:
 
 
 def _extend(details: list[dict[str, Any]], new: object) -> None:
-    """Add reasoning details; those that go on with the one before (same type, same index) grow it."""
+    """Add reasoning details; one with the type and index of the detail before continues it."""
     for item in as_objects(new):
         last = details[-1] if details else {}
         if "type" not in last or any(last.get(key) != item.get(key) for key in ("type", "index")):
@@ -204,14 +201,3 @@ def _extend(details: list[dict[str, Any]], new: object) -> None:
                 last[key] = as_string(last.get(key)) + value
             elif value is not None:
                 last[key] = value
-
-
-def _usage(usage: dict[str, Any]) -> Usage:
-    read, written = whole_number(usage.get("prompt_tokens")), whole_number(usage.get("completion_tokens"))
-    of_read = as_object(usage.get("prompt_tokens_details"))
-    of_written = as_object(usage.get("completion_tokens_details"))
-    cached = whole_number(of_read.get("cached_tokens")) or whole_number(usage.get("prompt_cache_hit_tokens"))
-    stored = whole_number(of_read.get("cache_write_tokens"))
-    reasoning = whole_number(of_written.get("reasoning_tokens"))
-    cached = min(cached, read)
-    return Usage(read, written, cached, min(stored, read - cached), min(reasoning, written))

@@ -1,4 +1,4 @@
-"""The clients for OpenAI: chat completions, which many servers speak, and the Responses API."""
+"""The clients for OpenAI: chat completions, which many servers offer, and the Responses API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ except ImportError as error:
 from wesichain.llm.transport.faults import Endpoint
 from wesichain.llm.transport.http import Connect, ProviderRoute
 from wesichain.llm.transport.keys import PLACEHOLDER, KeyAccount, host_of
-from wesichain.llm.transport.model import Adapter, HttpLlm, HttpSettings
+from wesichain.llm.transport.model import Adapter, HttpLlm, HttpSettings, check_client
 
 from .chat_reply import ChatReply
 from .items import to_items
@@ -33,7 +33,7 @@ OPENAI = KeyAccount(
     url="https://api.openai.com/v1", url_variable="OPENAI_BASE_URL", key_variable="OPENAI_API_KEY"
 )
 AZURE = KeyAccount(url="", url_variable="AZURE_OPENAI_ENDPOINT", key_variable="AZURE_OPENAI_API_KEY")
-# Others that speak chat completions, by the names that models have here.
+# Other providers of chat completions, by their prefix in model names.
 ACCOUNTS = {
     "mistral": KeyAccount("https://api.mistral.ai/v1", "MISTRAL_BASE_URL", "MISTRAL_API_KEY"),
     "groq": KeyAccount("https://api.groq.com/openai/v1", "GROQ_BASE_URL", "GROQ_API_KEY"),
@@ -49,19 +49,19 @@ _TRAITS = LlmTraits(
     reasoning=True,
     caching=True,
 )
-_OWN = replace(_TRAITS, output_with_tools=True)  # of other servers some then never call a tool
+_OWN = replace(_TRAITS, output_with_tools=True)  # on some other servers, a model then never calls a tool
 
 
 class OpenAiClient(HttpLlm):
-    """A `StreamingLlm` over chat completions: OpenAI, Azure, vLLM, Ollama, llama.cpp, Groq and the like.
+    """A `StreamingLlm` over chat completions: OpenAI, Azure, vLLM, Ollama, llama.cpp, Groq and others.
 
-    The key in `OPENAI_API_KEY` goes to api.openai.com or to `OPENAI_BASE_URL` alone; another `base_url` gets
-    `api_key`, or a placeholder. For Azure give `api_version`, the resource's endpoint as `base_url`, and the
-    deployment as `model`; a function for the key gives tokens of Entra ID there. `account` names the address
-    and variables of another provider. `client` is an `openai.AsyncOpenAI` of your own, whose key then holds.
-    `text_calls` is for a server of your own that leaves tool calls in the text: a reply that is calls and
-    nothing else is then run (the trait `text_calls`); without it, the model is asked to use the interface.
-    `HttpSettings` says what else it takes.
+    The key in `OPENAI_API_KEY` is sent to api.openai.com or to `OPENAI_BASE_URL` only; another `base_url`
+    gets `api_key`, or a placeholder. For Azure, pass `api_version`, the resource's endpoint as `base_url`,
+    and the deployment as `model`; a function as `api_key` returns Entra ID tokens there. `account` has the
+    address and the variables of another provider. `client` is your own `openai.AsyncOpenAI`, with its own
+    key. `text_calls` is for servers that leave tool calls in the text: a reply that consists only of calls is
+    then run (the trait `text_calls`); without it, the model is asked to call tools through the API. The other
+    settings are those of `HttpSettings`.
     """
 
     traits = _TRAITS
@@ -77,7 +77,7 @@ class OpenAiClient(HttpLlm):
         **settings: Unpack[HttpSettings],
     ) -> None:
         server = OpenAiServer(model, settings, api_version, client, account)
-        is_own = server.is_own  # other servers may refuse a field that they do not know
+        is_own = server.is_own  # other servers may reject unknown fields
         adapter = Adapter(
             supported(server.provider, model),
             partial(to_wire, model=model, provider=server.provider, strict=is_own),
@@ -100,10 +100,10 @@ _REASONS = re.compile(r"(o\d|gpt-[5-9]|codex|gpt-oss)(?!.*chat)")
 class ResponsesClient(HttpLlm):
     """A `StreamingLlm` over the Responses API of OpenAI and Azure.
 
-    The provider stores nothing: reasoning comes encrypted in `LlmResponse.opaque` and goes back with the
-    message that carries it. The provider's own tools stand in `options` beside the agent's
-    (`{"tools": [{"type": "web_search"}]}`). `reasons` says whether the model reasons, where its name does
-    not. The address, keys and settings are those of `OpenAiClient`.
+    The provider stores nothing: encrypted reasoning is kept in `LlmResponse.opaque` and sent back with its
+    message. The provider's own tools are set in `options` (`{"tools": [{"type": "web_search"}]}`), and are
+    added to the agent's. `reasons` says whether the model reasons, if its name does not tell. The address,
+    keys and settings are those of `OpenAiClient`.
     """
 
     traits = replace(_OWN, audio=False)
@@ -134,7 +134,7 @@ class ResponsesClient(HttpLlm):
 
 
 class OpenAiServer:
-    """OpenAI, Azure or a server with a compatible API: who it is, and how requests are sent to it."""
+    """OpenAI, Azure or a server with a compatible API: its identity, and the routes to it."""
 
     def __init__(
         self,
@@ -144,8 +144,7 @@ class OpenAiServer:
         client: openai.AsyncOpenAI | None,
         account: KeyAccount | None,
     ) -> None:
-        if client is not None and not isinstance(client, openai.AsyncOpenAI):  # pyright: ignore[reportUnnecessaryIsInstance]  # hosts pass anything
-            raise ConfigError(f"client= is {type(client).__name__}; give an openai.AsyncOpenAI")
+        check_client(client, openai.AsyncOpenAI, "an openai.AsyncOpenAI")
         self._model = model
         self._base_url = settings.get("base_url")
         self._api_key = settings.get("api_key")
@@ -156,7 +155,7 @@ class OpenAiServer:
 
     @property
     def name(self) -> str:
-        """The provider by its name; "" of a server that is not known."""
+        """The provider's name; "" for an unknown server."""
         if self._is_azure:
             return "azure"
         return "" if self.provider == "chat" else self.provider
@@ -167,7 +166,7 @@ class OpenAiServer:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is OpenAI itself, or Azure: what they take is known."""
+        """Whether it is OpenAI itself or Azure, whose APIs are known."""
         if self._is_azure:
             return True
         url = self._base_url or os.environ.get(self._account.url_variable)
@@ -177,7 +176,7 @@ class OpenAiServer:
 
     @property
     def provider(self) -> str:
-        """The provider whose settings are known; "chat" of any other server with a compatible API."""
+        """The provider in the table of settings; "chat" for any other server with a compatible API."""
         if self.is_own:
             return "openai"
         url = self._account.address(self._base_url) if self._client is None else str(self._client.base_url)
@@ -188,14 +187,14 @@ class OpenAiServer:
         return next(known, "chat")
 
     def connect(self, path: str, *, is_deployed: bool = True) -> Connect:
-        """How to reach `path`; on Azure the address has the deployment, if `is_deployed`."""
+        """The route to `path`; on Azure, its address has the deployment if `is_deployed`."""
         return partial(self._connect, path, is_deployed)
 
     def _connect(self, path: str, is_deployed: bool, http: httpx2.AsyncClient | None) -> ProviderRoute:
         sdk, key = self._sdk(http, is_deployed=is_deployed)
 
         async def post(content: bytes, _stream: bool, given: str | None) -> httpx2.Response:
-            # `create` walks every message on every call; a ready body is posted as it is.
+            # `create` walks every message on every call; a finished body is posted as it is.
             authorized: Any = {"headers": {"Authorization": f"Bearer {given}"}} if given else {}
             reply = await sdk.post(
                 path,
@@ -217,7 +216,7 @@ class OpenAiServer:
         return ProviderRoute(endpoint, post, sdk_error=openai.OpenAIError)
 
     def _sdk(self, http: httpx2.AsyncClient | None, *, is_deployed: bool) -> tuple[openai.AsyncOpenAI, str]:
-        """The SDK's client, whose own retries are off, and the key that it sends."""
+        """The SDK's client, with its own retries off, and the key that it sends."""
         if self._client is not None:
             return self._client.with_options(max_retries=0), ""
         url = self._account.address(self._base_url)
@@ -235,11 +234,11 @@ class OpenAiServer:
                 http_client=http,
             )
             return sdk, key or ""
-        has_token = self._api_key is not None and key is None  # a function gives tokens of Entra ID
+        has_token = self._api_key is not None and key is None  # a function returns Entra ID tokens
         if key is None and not has_token:
             raise ConfigError(
                 f"no key for {host_of(url)}: set {AZURE.key_variable}, or pass api_key=: a key, or "
-                f"a function for tokens of Entra ID"
+                f"a function that returns Entra ID tokens"
             )
         azure = openai.AsyncAzureOpenAI(
             azure_endpoint=url,

@@ -1,20 +1,20 @@
-"""The Responses API on the wire: what is sent for a request, as items. Pure: the client sends it."""
+"""Requests of the Responses API: the body for an `LlmRequest`, with its items. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from wesichain.core import Audio, Content, Image, JsonValue, LlmRequest, Message, Role, ToolCall, to_json
-from wesichain.core.internal import Media, is_array, is_object
-from wesichain.llm.block_turns import instructions_of
+from wesichain.core import Audio, Image, JsonValue, LlmRequest, Message, Role, ToolCall, to_json
+from wesichain.core.internal import Media
+from wesichain.llm.block_turns import instructions_of, layout_of, with_calls
 from wesichain.llm.calls import ToolNames, require_ids, with_settings, write_args
-from wesichain.llm.media_blocks import Block, blocks_of, data_url, text_in
+from wesichain.llm.media_blocks import Block, blocks_of, content_of, data_url, text_in
 from wesichain.llm.strict_forms import strict_form
 
 from .settings import response_settings
 
-OPAQUE = "responses"  # whose data `Message.opaque` is: another provider's is not ours to send
+OPAQUE = "responses"  # the key of this provider's data in `Message.opaque`
 
 
 def to_items(
@@ -27,9 +27,9 @@ def to_items(
     reasons: bool,
     omitted: list[str],
 ) -> dict[str, Any]:
-    """The body for a request. Nothing is stored by the provider: what it wants to see again is sent again.
+    """The body for a request. The provider stores nothing: the whole conversation is sent each time.
 
-    `reasons` says of the model that it reasons: its thoughts then come encrypted, and go back so.
+    `reasons`: the model reasons, and its encrypted thoughts are requested, to be sent back.
     """
     require_ids(request.messages)
     body: dict[str, Any] = {
@@ -48,7 +48,7 @@ def to_items(
                 "name": names.to_wire(tool.name),
                 "description": tool.description,
                 "parameters": strict_form(tool.parameters) or tool.parameters,
-                "strict": strict_form(tool.parameters) is not None,  # left out, it would mean true
+                "strict": strict_form(tool.parameters) is not None,  # the default would be true
             }
             for tool in request.tools
         ]
@@ -66,29 +66,25 @@ def _items(message: Message, names: ToolNames, omitted: list[str]) -> Iterator[d
         case Role.SYSTEM:
             return
         case Role.USER:
-            yield {"role": "user", "content": _content(message.content, omitted)}
+            yield {"role": "user", "content": content_of(message.content, _media, _text, omitted)}
         case Role.TOOL:
-            output = _content(message.content, omitted)
+            output = content_of(message.content, _media, _text, omitted)
             yield {"type": "function_call_output", "call_id": message.tool_call_id, "output": output}
         case Role.ASSISTANT:
             yield from _assistant(message, names, omitted)
 
 
 def _assistant(message: Message, names: ToolNames, omitted: list[str]) -> Iterator[dict[str, Any]]:
-    """The items of a reply: the provider's own as they came, and where they stood among the others."""
-    calls = iter([_call(call, names) for call in message.tool_calls])
-    layout = message.opaque.get(OPAQUE) if is_object(message.opaque) else None
-    if is_array(layout):
-        for item in filter(is_object, layout):
-            if item.get("type") == "function_call":
-                yield from filter(None, [next(calls, None)])
-            else:
-                yield item
-    else:
-        why = "an assistant says text alone here"
-        texts = [block["text"] for block in blocks_of(message.content, lambda _: why, _text, omitted)]
-        if any(texts):
-            yield {"role": "assistant", "content": "\n".join(texts)}
+    """The items of a reply; the provider's own are sent as they were received, in their places."""
+    calls = [_call(call, names) for call in message.tool_calls]
+    layout = layout_of(message, OPAQUE)
+    if layout is not None:
+        yield from with_calls(layout, calls, lambda item: item.get("type") == "function_call")
+        return
+    why = "only text can be sent for an assistant"
+    texts = [block["text"] for block in blocks_of(message.content, lambda _: why, _text, omitted)]
+    if any(texts):
+        yield {"role": "assistant", "content": "\n".join(texts)}
     yield from calls
 
 
@@ -102,16 +98,12 @@ def _call(call: ToolCall, names: ToolNames) -> dict[str, Any]:
     }
 
 
-def _content(content: Content, omitted: list[str]) -> str | list[Block]:
-    return content if isinstance(content, str) else blocks_of(content, _media, _text, omitted)
-
-
 def _text(text: str) -> Block:
     return {"type": "input_text", "text": text}
 
 
 def _media(part: Media) -> Block | str:
-    """The block for a part, or why there is none."""
+    """The block for a part, or the reason why it cannot be sent."""
     if isinstance(part, Audio):
         return "this provider takes no audio here"
     if isinstance(part, Image):
@@ -121,5 +113,5 @@ def _media(part: Media) -> Block | str:
     if part.data is None:
         return {"type": "input_file", "file_url": part.url}
     if part.media_type != "application/pdf":
-        return "this provider takes PDF and text alone"
+        return "this provider takes only PDF and text"
     return {"type": "input_file", "filename": part.name or "document.pdf", "file_data": data_url(part)}

@@ -1,4 +1,4 @@
-"""The Responses API on the wire: a reply, read whole or put together from its events. Pure."""
+"""Replies of the Responses API, from one body or from the events of a stream. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from wesichain.core import Image, LlmResponse, Part, TextChunk, ToolCall, ToolCallChunk, Usage
+from wesichain.core import Image, LlmResponse, Part, TextChunk, ToolCallChunk
 from wesichain.core.internal import FinishReason, StreamItem, is_array, is_object, media_type_of
 from wesichain.errors import LlmResponseError
 from wesichain.llm import citations
@@ -20,7 +20,6 @@ from wesichain.llm.calls import (
     as_string,
     read_args,
     sealed,
-    whole_number,
 )
 from wesichain.llm.finish_reasons import INCOMPLETE_RESPONSES, RESPONSES, ending_of
 from wesichain.llm.transport.faults import Endpoint
@@ -28,8 +27,9 @@ from wesichain.llm.transport.http import Reply, event_object
 from wesichain.llm.transport.sse import SseEvent
 
 from .items import OPAQUE
+from .usage import usage_of
 
-# Items that are calls for the client to answer, beside functions. A run has no answer to them.
+# Items, other than function calls, that the client would have to answer; a run cannot.
 _UNANSWERED = {
     "computer_call": "computer use",
     "custom_tool_call": "a custom tool",
@@ -42,22 +42,22 @@ _ENDS = ("response.completed", "response.incomplete", "response.failed", "respon
 
 
 class ResponseReply(Reply):
-    """One reply. Tool names are given back as the request knew them."""
+    """One reply."""
 
     def __init__(self, names: ToolNames, endpoint: Endpoint) -> None:
         super().__init__(names, endpoint)
-        self._items: dict[int, dict[str, Any]] = {}  # that are done
-        self._places: dict[int, int] = {}  # of calls: the number of each among the calls
+        self._items: dict[int, dict[str, Any]] = {}  # the completed ones
+        self._places: dict[int, int] = {}  # by index of the item: the number of the call
         self._end: dict[str, Any] = {}
 
     @override
-    def take_body(self, body: object) -> None:
+    def feed_body(self, body: object) -> None:
         if not is_object(body) or not (is_array(body.get("output")) or body.get("error")):
             raise self._endpoint.unreadable("JSON that is not a response")
         self._end, self.is_over = body, True
 
     @override
-    def take(self, event: SseEvent) -> Iterator[StreamItem]:
+    def feed(self, event: SseEvent) -> Iterator[StreamItem]:
         if event.data.lstrip().startswith("[DONE]"):
             return
         body = event_object(event, self._endpoint)
@@ -79,7 +79,7 @@ class ResponseReply(Reply):
             self._end = as_object(body.get("response"))
 
     @override
-    def whole(self) -> LlmResponse:
+    def response(self) -> LlmResponse:
         if not self.is_over:
             raise self._endpoint.cut()
         body = dict(self._end)
@@ -94,13 +94,17 @@ class ResponseReply(Reply):
         messages = [item for item in items if item.get("type") == "message"]
         said = [part for message in messages for part in as_objects(message.get("content"))]
         refusal = "".join(as_string(part.get("refusal")) for part in said if part.get("type") == "refusal")
-        calls = tuple(_call(item, self._names) for item in items if item.get("type") == "function_call")
+        calls = tuple(
+            self.tool_call(item.get("call_id"), item.get("name"), read_args(as_string(item.get("arguments"))))
+            for item in items
+            if item.get("type") == "function_call"
+        )
         return LlmResponse(
             content="".join(
                 as_string(part.get("text")) for part in said if part.get("type") == "output_text"
             ),
             tool_calls=calls,
-            usage=_usage(as_object(body.get("usage"))),
+            usage=usage_of(as_object(body.get("usage")), reading="input", writing="output"),
             finish_reason=_finish(body, self._endpoint, has_calls=bool(calls), is_refused=bool(refusal)),
             reasoning="\n".join(_thoughts(items)),
             opaque=sealed({OPAQUE: _layout(items), REFUSAL: refusal}),
@@ -116,7 +120,7 @@ class ResponseReply(Reply):
 
 
 def _check_answerable(items: Sequence[dict[str, Any]], endpoint: Endpoint) -> None:
-    """Raise `LlmResponseError` for a call that the run cannot answer, and the provider has not."""
+    """Raise `LlmResponseError` for a call that the run cannot answer and the provider did not."""
     outputs = [item for item in items if str(item.get("type")).endswith(("_output", "_response"))]
     answered = {item.get("call_id") or item.get("approval_request_id") for item in outputs}
     for item in items:
@@ -145,13 +149,8 @@ def _finish(
     return "tool_calls" if has_calls else "stop"
 
 
-def _call(item: dict[str, Any], names: ToolNames) -> ToolCall:
-    name = names.from_wire(as_string(item.get("name")))
-    return ToolCall(as_string(item.get("call_id")), name, read_args(as_string(item.get("arguments"))))
-
-
 def _layout(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The items as they go back, where some are the provider's own; the message itself has the calls."""
+    """The items to send back, if some are not messages or calls; calls are only marked."""
     if all(item.get("type") in ("message", "function_call") for item in items):
         return []
     return [
@@ -178,10 +177,3 @@ def _pictures(items: Sequence[dict[str, Any]]) -> Iterator[Part]:
                 continue
             if media_type_of(data).startswith("image/"):
                 yield Image(data)
-
-
-def _usage(usage: Mapping[str, Any]) -> Usage:
-    read, written = whole_number(usage.get("input_tokens")), whole_number(usage.get("output_tokens"))
-    cached = whole_number(as_object(usage.get("input_tokens_details")).get("cached_tokens"))
-    thought = whole_number(as_object(usage.get("output_tokens_details")).get("reasoning_tokens"))
-    return Usage(read, written, min(cached, read), 0, min(thought, written))

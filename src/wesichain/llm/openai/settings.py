@@ -1,4 +1,4 @@
-"""Model settings as OpenAI's two APIs, and the servers with a compatible one, write them. Pure."""
+"""Model settings as fields of OpenAI's two APIs, and of servers with a compatible one. Pure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 from wesichain.core import LlmRequest, ModelSettings
 from wesichain.llm.calls import ToolChoice, ToolNames, stops_of, tool_choice
 
-# The providers whose limit on a reply counts the reasoning too, by its newer name.
+# The providers with the newer name for the token limit, which includes reasoning.
 _COMPLETION_TOKENS = ("openai", "groq")
 
 
 def chat_settings(request: LlmRequest, names: ToolNames, *, provider: str) -> dict[str, Any]:
-    """The fields of a chat completion for the settings of a request; None of those that are not set."""
+    """The fields of a chat completion for the settings of a request; None for those that are not set."""
     settings = request.settings
     limit = "max_completion_tokens" if provider in _COMPLETION_TOKENS else "max_tokens"
     return {
@@ -30,7 +30,7 @@ def chat_settings(request: LlmRequest, names: ToolNames, *, provider: str) -> di
 
 
 def response_settings(request: LlmRequest, names: ToolNames) -> dict[str, Any]:
-    """The fields of a request to the Responses API for its settings; None of those that are not set."""
+    """The fields of the Responses API for the settings of a request; None for those that are not set."""
     settings = request.settings
     effort = "none" if settings.reasoning == "off" else settings.reasoning
     return {
@@ -67,5 +67,5 @@ def _response_choice(choice: ToolChoice | None) -> Any:
 
 
 def _cache(settings: ModelSettings) -> dict[str, Any]:
-    """Caching is the provider's own; without its implicit breakpoint, nothing is cached."""
+    """The provider caches by itself; without its implicit breakpoint, nothing is cached."""
     return {"prompt_cache_options": {"mode": "explicit"}} if settings.cache == "off" else {}

@@ -1,4 +1,4 @@
-"""Chat completions on the wire: what is sent for a request. Pure: the client sends it."""
+"""Requests of chat completions: the body for an `LlmRequest`. Pure."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from wesichain.core import (
     LlmRequest,
     Message,
     Role,
-    Text,
     ToolSpec,
     to_json,
 )
 from wesichain.core.internal import Media, is_array
 from wesichain.llm.calls import REFUSAL, ToolNames, as_object, require_ids, with_settings, write_args
-from wesichain.llm.media_blocks import Block, blocks_of, data_url, text_in
+from wesichain.llm.media_blocks import Block, blocks_of, content_of, data_url, media_in, text_in, typed_text
 from wesichain.llm.strict_forms import strict_form
 
 from .settings import chat_settings
 
-OPAQUE = "openai"  # whose data `Message.opaque` is: another provider's is not ours to send
+OPAQUE = "openai"  # the key of this provider's data in `Message.opaque`
 _SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 
@@ -40,14 +39,14 @@ def to_wire(
     strict: bool = False,
     omitted: list[str] | None = None,
 ) -> dict[str, Any]:
-    """The body for a request. `strict`: schemas that have a strict form are sent in it.
+    """The body for a request. With `strict`, schemas are sent in their strict form if they have one.
 
-    `provider` says whose words the settings are written in. What cannot be sent is replaced by a line, which
-    `omitted` is told as well.
+    `provider` decides the names of the settings. Content that cannot be sent is replaced by a line of text,
+    which is added to `omitted`.
     """
     require_ids(request.messages)
-    told = [] if omitted is None else omitted
-    body: dict[str, Any] = {"model": model, "messages": _messages(request.messages, names, told)}
+    left_out = [] if omitted is None else omitted
+    body: dict[str, Any] = {"model": model, "messages": _messages(request.messages, names, left_out)}
     if request.tools:
         body["tools"] = [_tool(tool, names, strict=strict) for tool in request.tools]
     if request.output_schema is not None:
@@ -74,9 +73,9 @@ def _marked(form: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _messages(messages: Iterable[Message], names: ToolNames, omitted: list[str]) -> list[dict[str, Any]]:
-    """The messages. A result is text alone here: what else it holds comes after the results."""
+    """The messages. A tool message can only have text here: other parts follow after the results."""
     wire: list[dict[str, Any]] = []
-    shown: list[Block] = []  # of the results that stand in a row
+    shown: list[Block] = []  # the media of consecutive results
     for message in messages:
         if message.role is not Role.TOOL and shown:
             wire.append({"role": "user", "content": shown})
@@ -88,50 +87,46 @@ def _messages(messages: Iterable[Message], names: ToolNames, omitted: list[str])
             wire.append({"role": "tool", "tool_call_id": message.tool_call_id, "content": text})
             shown += more
         else:
-            wire.append({"role": message.role.value, "content": _content(message.content, omitted)})
+            wire.append(
+                {
+                    "role": message.role.value,
+                    "content": content_of(message.content, _media, typed_text, omitted),
+                }
+            )
     return [*wire, {"role": "user", "content": shown}] if shown else wire
 
 
-def _content(content: Content, omitted: list[str]) -> str | list[Block]:
-    return content if isinstance(content, str) else blocks_of(content, _media, _text, omitted)
-
-
 def _result(message: Message, omitted: list[str]) -> tuple[str, list[Block]]:
-    """A tool's result: its text, and the blocks for what is not text."""
+    """A tool's result: its text, and the blocks for its other parts."""
     if isinstance(message.content, str):
         return message.content, []
-    media = tuple(part for part in message.content if not isinstance(part, Text))
-    blocks = blocks_of(media, _media, _text, omitted)
+    blocks = blocks_of(media_in(message.content), _media, typed_text, omitted)
     if not blocks:
         return message.text, []
     below = f"[{len(blocks)} part(s) of this result follow in the next message]"
-    head = _text(f"From the result of call {message.tool_call_id}:")
+    head = typed_text(f"From the result of call {message.tool_call_id}:")
     return f"{message.text}\n{below}" if message.text else below, [head, *blocks]
 
 
-def _text(text: str) -> Block:
-    return {"type": "text", "text": text}
-
-
 def _media(part: Media) -> Block | str:
-    """The block for a part, or why there is none."""
+    """The block for a part, or the reason why it cannot be sent."""
     if isinstance(part, Image):
         return {"type": "image_url", "image_url": {"url": part.url or data_url(part)}}
     if isinstance(part, Audio):
         form = _SOUNDS.get(part.media_type)
         if form is None:
-            return "this provider takes WAV and MP3 alone"
+            return "this provider takes only WAV and MP3"
         return {"type": "input_audio", "input_audio": {"data": part.base64, "format": form}}
     return _document(part)
 
 
 def _document(part: Document) -> Block | str:
     if (text := text_in(part)) is not None:
-        return _text(text)
+        return typed_text(text)
     if part.data is None:
-        return "this provider takes no addresses of documents; give the bytes"
+        return "this provider takes no document URLs; pass the bytes"
     if part.media_type != "application/pdf":
-        return "this provider takes PDF and text alone"
+        return "this provider takes only PDF and text"
     return {"type": "file", "file": {"filename": part.name or "document.pdf", "file_data": data_url(part)}}
 
 
@@ -154,7 +149,7 @@ def _assistant(message: Message, names: ToolNames, omitted: list[str]) -> dict[s
     for call, extra in zip(calls, extras if is_array(extras) else (), strict=False):
         if extra:
             call["extra_content"] = extra
-    # Reasoning is asked back only while its turn goes on; some providers refuse it afterwards.
+    # Reasoning is required only within its turn; some providers reject it afterwards.
     return {
         **as_object(kept.get("message")),
         "role": "assistant",
@@ -164,8 +159,10 @@ def _assistant(message: Message, names: ToolNames, omitted: list[str]) -> dict[s
 
 
 def _assistant_text(content: Content, omitted: list[str]) -> str:
-    """The words of an assistant: here they are text alone."""
+    """The text of an assistant message, which can only have text here."""
     if isinstance(content, str):
         return content
-    blocks = blocks_of(content, lambda _: "this provider takes text alone from an assistant", _text, omitted)
+    blocks = blocks_of(
+        content, lambda _: "this provider takes only text from an assistant", typed_text, omitted
+    )
     return "\n".join(str(block["text"]) for block in blocks)

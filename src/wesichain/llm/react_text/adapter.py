@@ -1,4 +1,4 @@
-"""TextReAct: a model that only writes text, made into one that calls tools."""
+"""TextReAct: tool calling with a model that only writes text."""
 
 from __future__ import annotations
 
@@ -36,18 +36,17 @@ _STOP = ("\nObservation:",)
 
 
 class TextReAct:
-    """Asks a model in plain text for `Thought / Action / Action Input` and reads what it writes.
+    """Prompts a model to write `Thought / Action / Action Input`, and parses its replies.
 
-    The model is a `CompletionLlm`, which is given one growing prompt, or a chat model, which is given
-    the prompt as its first message and the steps as the turns that follow. One that can do both goes on
-    with a text, unless `chat=True`. Neither is sent any tools. `examples` are solved questions, as
-    ordinary messages, which are shown in the format before the question.
+    The model is a `CompletionLlm`, which gets one growing prompt, or a chat model, which gets the prompt as
+    its first message and the steps as the following turns. A model that is both completes a text, unless
+    `chat=True`. No tools are sent to the model. `examples` are solved questions, as ordinary messages; they
+    are shown in the format before the question.
 
-    A reply that cannot be read comes back as a call without a name, with the reason, and the format
-    once more, in `reasoning`: the runtime tells it to the model. Without tools in the request, text
-    without a marker is the answer. `stop`: texts at which the model ends; True means the start of an
-    observation, where the model is known to accept it, False sends none (an observation that the model
-    makes up is cut off in any case).
+    A malformed reply becomes a call without a name, with the reason and the format in `reasoning`; the
+    runtime returns them to the model. If the request has no tools, text without a marker is the answer.
+    `stop` are the stop sequences: True means the start of an observation, if the model is known to accept it;
+    False sends none. (An observation that the model makes up is cut off in any case.)
     """
 
     traits = LlmTraits(observes_errors=True, native_output=True, output_with_tools=True)
@@ -69,7 +68,7 @@ class TextReAct:
                 f"nor complete(request)"
             )
         if chat is not None and not hasattr(llm, "complete" if chat else "complete_text"):
-            raise ConfigError(f"chat={chat}: {type(llm).__name__} cannot do that; leave chat out")
+            raise ConfigError(f"chat={chat}: {type(llm).__name__} does not support it; leave chat out")
         talks = not hasattr(llm, "complete_text") if chat is None else chat
         self._chat_model = cast("ToolCallingLlm", llm) if talks else None
         self._text_model = None if talks else cast("CompletionLlm", llm)
@@ -85,18 +84,18 @@ class TextReAct:
         """Raise `ConfigError` for a setting that the model, or the text format, does not take."""
         if settings.tool_choice not in (None, "auto"):
             raise ConfigError(
-                f"tool_choice={settings.tool_choice!r}: no call can be forced, or forbidden, in text; "
+                f"tool_choice={settings.tool_choice!r}: calls cannot be forced or forbidden in text; "
                 f"leave it out"
             )
         if settings.parallel_tool_calls:
-            raise ConfigError("parallel_tool_calls=True: a reply in text is one call; leave it out")
-        below = _below(settings)
+            raise ConfigError("parallel_tool_calls=True: a reply in text has only one call; leave it out")
+        below = _settings_of_text(settings)
         if self._chat_model is not None:
             check_settings(self._chat_model, below)
         elif not self._passes_settings and (refused := {*below.given()} - {"stop"}):
             raise ConfigError(
                 f"{type(self._text_model).__name__}.complete_text takes no settings, so "
-                f"{', '.join(sorted(refused))} cannot be set; give it a parameter `settings`"
+                f"{', '.join(sorted(refused))} cannot be set; add a parameter `settings` to it"
             )
 
     @property
@@ -111,11 +110,10 @@ class TextReAct:
         return self._read(request, await self._chat_model.complete(self._chat(request)))
 
     async def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
-        """The thoughts and the answer as they come, where the model streams; the response last.
+        """The thoughts and the answer as they arrive, if the model streams; the response is last.
 
-        Reasoning is not among them. Where only its end is marked, since its beginning stood in the prompt,
-        the first such reply shows that, unless the model's traits tell (`opens_thinking`); from then on
-        nothing is said before that end.
+        Reasoning is left out. If the prompt opens it, so that only its end is marked, this is known from the
+        model's traits (`opens_thinking`) or after the first such reply; until then, it is passed on.
         """
         self.check_settings(request.settings)
         if self._chat_model is None:
@@ -132,13 +130,13 @@ class TextReAct:
                     yield self._read(request, item)
 
     async def _continue(self, llm: Any, request: LlmRequest) -> str:
-        settings = _below(request.settings)
+        settings = _settings_of_text(request.settings)
         more = {"settings": replace(settings, stop=())} if self._passes_settings else {}
         text: str = await llm.complete_text(self.prompt(request), stop=(*self._stop, *settings.stop), **more)
         return text
 
     def prompt(self, request: LlmRequest) -> str:
-        """The text that a completion model is given: it only ever grows at its end."""
+        """The prompt for a completion model. In a run, it only grows at its end."""
         read = read_messages(request.messages)
         return self._render(request, read, scratchpad=self._prompt.scratchpad(read.steps))
 
@@ -146,7 +144,7 @@ class TextReAct:
         read = read_messages(request.messages)
         first = Message(Role.USER, self._render(request, read, scratchpad="").rstrip())
         turns = (first, *self._prompt.turns(read.steps))
-        return LlmRequest(request.model, turns, stop=self._stop, settings=_below(request.settings))
+        return LlmRequest(request.model, turns, stop=self._stop, settings=_settings_of_text(request.settings))
 
     def _render(self, request: LlmRequest, read: TextTranscript, *, scratchpad: str) -> str:
         return self._prompt.render(
@@ -159,10 +157,10 @@ class TextReAct:
         )
 
     def _read(self, request: LlmRequest, reply: LlmResponse) -> LlmResponse:
-        """The reply, with what it says in place of its text. One that is no text is passed on as it is."""
+        """The reply with its parsed calls or answer. A reply that is not text is returned unchanged."""
         content: Any = reply.content
         if not isinstance(content, str):
-            return reply  # the runtime says what is wrong with it
+            return reply  # the runtime reports the error
         truncated = reply.finish_reason == "length"
         if reply.tool_calls or (not reply.content.strip() and reply.finish_reason != "stop"):
             return reply
@@ -204,8 +202,8 @@ class TextReAct:
         )
 
 
-def _below(settings: ModelSettings) -> ModelSettings:
-    """The settings for the model that writes the text, which knows of no tools."""
+def _settings_of_text(settings: ModelSettings) -> ModelSettings:
+    """The settings for the model that writes the text, without those for tools."""
     return replace(settings, tool_choice=None, parallel_tool_calls=None)
 
 
@@ -219,9 +217,9 @@ def _takes_settings(function: Any) -> bool:
 def text_mode(
     llm: CompletionLlm | ToolCallingLlm, mode: Literal["auto", "native", "text"] = "auto"
 ) -> ToolCallingLlm:
-    """A model that calls tools: the given one, or a text model wrapped in `TextReAct`.
+    """The model, wrapped in `TextReAct` if necessary.
 
-    "auto" wraps a model that can only complete text and leaves every other as it is.
+    "auto" wraps a model that can only complete text; "text" wraps any model, "native" none.
     """
     if mode not in ("auto", "native", "text"):
         raise ConfigError(f"mode={mode!r}: use 'auto', 'native' or 'text'")
@@ -235,6 +233,6 @@ def text_mode(
 
 
 def _free_ids(messages: Sequence[Message]) -> Iterator[str]:
-    """The same request gives the same ids, so that equal runs are equal."""
+    """Unused call ids. They depend only on the messages, so that equal runs have equal ids."""
     used = [call.id for message in messages for call in message.tool_calls]
     return (name for n in count(len(used) + 1) if (name := f"call_{n}") not in used)

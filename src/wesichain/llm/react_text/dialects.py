@@ -1,7 +1,7 @@
-"""Dialects: the formats in which text models ask for tools, and `parse`, which reads any of them.
+"""Dialects: the formats in which text models call tools, and `parse`, which reads any of them.
 
-A dialect with a `form` can also be spoken: the prompt shows the form, and an earlier call is written
-as the model would have written it. The others are for reading what models were trained to write.
+A dialect with a `form` can be used in a prompt, which shows the form and writes earlier calls in it. The
+others are only parsed: they are formats that models were trained to write.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def _react_final(answer: str) -> str:
 
 
 class Dialect(Value):
-    """One format. `form` is shown in the prompt, with the holes `{tool_names}` and `{answer}`;
-    `hint` says it in one line to a model that got it wrong."""
+    """One format. `form` is shown in the prompt, with the placeholders `{tool_names}` and `{answer}`; `hint`
+    is a one-line description, which is returned to the model after a malformed reply."""
 
     name: str
     grammar: Grammar = REACT_GRAMMAR
@@ -53,15 +53,15 @@ def parse(
     truncated: bool = False,
     tools: Sequence[ToolSpec] = (),
 ) -> Parsed:
-    """Read one reply of a text model; never raises for what a model wrote, and takes linear time.
+    """Parse one reply of a text model. Never raises for a text, and takes linear time.
 
-    `strict`: text without any marker is malformed, not a final answer. `truncated`: the reply was cut
-    by a token limit, so that an input is only taken if it is seen to be complete. `tools`: those that are
-    offered. A call of one that is not pure, or not among them, has to be the end of the reply.
+    `strict`: text without any marker is malformed, not a final answer. `truncated`: the reply was cut off at
+    the token limit, so that an input is only accepted if it is complete. `tools` are the offered tools. A
+    call of an unknown tool, or one that is not pure, has to be the end of the reply.
     """
     if text is None:
         return malformed("there is no reply")
-    given: Any = text  # it may be anybody's model
+    given: Any = text  # a user's model may return anything
     if not isinstance(given, str):
         return malformed(f"the reply is {type(given).__name__}, not text")
     parsed = read_reply(text, find_dialect(dialect), strict=strict, truncated=truncated)
@@ -69,7 +69,7 @@ def parse(
 
 
 def read_reply(text: str, dialect: Dialect, *, strict: bool, truncated: bool) -> Parsed:
-    """Read a reply without the rules that depend on its tools."""
+    """Parse a reply, without the rules that depend on its tools."""
     reasoned = split_reasoning(text)
     if reasoned.is_open:
         return malformed("the reasoning never ends; close it, and write the reply after it")
@@ -83,7 +83,7 @@ def read_reply(text: str, dialect: Dialect, *, strict: bool, truncated: bool) ->
 
 
 def _read_messages(reasoned: ReasonedText, *, truncated: bool) -> Parsed:
-    """Read calls that are messages to functions: all of them, or none."""
+    """Parse calls that are messages to functions: all of them, or none."""
     before, thought = TextReply(reasoned.lead), reasoned.reasoning
     if reasoned.is_final or before.decides():
         return malformed(BOTH, thought=thought)
@@ -102,13 +102,13 @@ def find_dialect(dialect: str | Dialect) -> Dialect:
         return DIALECTS[dialect]
     if isinstance(dialect, Dialect):
         return dialect
-    raise ConfigError(f"there is no dialect {dialect!r}; choose one of {', '.join(DIALECTS)}")
+    raise ConfigError(f"unknown dialect {dialect!r}; use one of {', '.join(DIALECTS)}")
 
 
 # --- calls in one line: `Action: search[x]`, `Action: search(query="x")` ----------------------------
 
 _KEYWORD = re.compile(r"\s*+[A-Za-z_]\w*+\s*+=(?!=)")
-# Brackets, and strings in which they mean nothing; in plain text an apostrophe begins no string.
+# Brackets, and strings, in which brackets do not count; in plain text, an apostrophe begins no string.
 _STRING = r'"(?:[^"\\\n]++|\\.)*+"'
 _PIECES = {
     "[": re.compile(rf"{_STRING}|[\[\]]"),
@@ -117,7 +117,7 @@ _PIECES = {
 
 
 def _split_by(opener: str, closer: str, arguments: Callable[[str], Input]) -> Callable[[str], TextReading]:
-    """Reads actions with their input in brackets, where `finish` gives the answer."""
+    """A function that parses actions with their input in brackets; the action `finish` has the answer."""
 
     def split(text: str) -> TextReading:
         (line, given), behind = _bracketed(text, opener, closer)
@@ -132,9 +132,10 @@ def _split_by(opener: str, closer: str, arguments: Callable[[str], Input]) -> Ca
 
 
 def _bracketed(text: str, opener: str, closer: str) -> tuple[tuple[str, str], str]:
-    """The name and the input of `name[input]`, and what is said behind it.
+    """The name and the input of `name[input]`, and the text after it.
 
-    A bracket in the input may lack its other half; one that closes the call before the last is another call.
+    A bracket in the input may be unmatched. If a bracket before the last one closes the call, another call
+    follows, which is an error.
     """
     text = tidy(text)
     line = text.partition("\n")[0]
@@ -152,21 +153,21 @@ def _bracketed(text: str, opener: str, closer: str) -> tuple[tuple[str, str], st
 
 
 def _answer(args: Any, given: str) -> str:
-    """The answer that `finish` was called with; the one keyword of `finish(answer="x")` is only a form."""
+    """The answer in a call of `finish`, with or without a keyword: `finish("x")`, `finish(answer="x")`."""
     if is_object(args) and len(args) == 1 and _KEYWORD.match(given):
         (args,) = args.values()
     return args if isinstance(args, str) else spaced_json(args)
 
 
 def _bracket_input(given: str) -> Input:
-    """The input in brackets: text, unless it is plainly meant to be JSON."""
+    """The input in brackets: text, unless it is clearly JSON."""
     read = read_input(given)
     is_data = isinstance(read.value, str) or is_object(read.value) or is_array(read.value)
     return read if is_data else Input(given, given)
 
 
 def _keyword_input(given: str) -> Input:
-    """`city="Paris", days=3` by name; an argument without a name stands for itself."""
+    """Keyword arguments, such as `city="Paris", days=3`, or one argument without a name."""
     if given and not _KEYWORD.match(given):
         return read_input(given)
     return Input(load(f"{{{given}}}", closed=True)[0], given)
@@ -178,7 +179,7 @@ def _keyword_action(name: str, args: JsonValue) -> str:
     return f"Action: {name}({', '.join(f'{key}={spaced_json(value)}' for key, value in args.items())})"
 
 
-# --- tags, and formats that are only read ---------------------------------------------------------
+# --- tags, and formats that are only parsed -------------------------------------------------------
 
 _TAGS = re.compile(
     r"(?P<action><tool>)|(?P<input>(?:</tool>\s*+)?+<tool_input>)|(?P<final><final_answer>)"
@@ -193,12 +194,12 @@ _PROMPT = re.compile(r"^[ \t]*+(?P<action>>)", re.MULTILINE)
 
 
 def _xml_action(name: str, args: JsonValue) -> str:
-    given = spaced_json(args).replace("<", "\\u003c")  # only strings hold one: no tag can appear in them
+    given = spaced_json(args).replace("<", "\\u003c")  # it only occurs in strings, which then contain no tag
     return f"<tool>{name}</tool><tool_input>{given}</tool_input>"
 
 
 def _command(text: str) -> TextReading:
-    """A verb and what it is done to, in one line."""
+    """A command line: a verb and its object."""
     line, _, behind = tidy(text).partition("\n")
     verb, _, given = line.partition(" ")
     if not verb:
@@ -267,7 +268,7 @@ _READ_ONLY = (
 )
 DIALECTS: Mapping[str, Dialect] = {
     **{dialect.name: dialect for dialect in (REACT, _BRACKET, _CALL, _XML, *_READ_ONLY)},
-    "react_answer": REACT,  # other names for what these read anyway
+    "react_answer": REACT,  # other names for formats that these parse too
     "react_json": REACT,
     "leaked_native": REACT,
     "bracket": _BRACKET,

@@ -1,4 +1,4 @@
-"""Inputs: the name and the input of one action, read from their text."""
+"""Inputs: parse the name and the input of an action."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .lenient import load
 from .parsed import END_TOKEN
 
 _LEAD = re.compile(r"[\s*`~]*+(?:json\b\s*+)?+", re.IGNORECASE)  # noise before JSON: markdown, a fence
-_WRAPPER = re.compile(r"[A-Z]\w*+\(\s*+(?=\{)")  # a class around it; `print({...})` is code
-# What only JSON, or an attempt at it, begins with; `{a word}` and `[a word]` may be prose.
+_WRAPPER = re.compile(r"[A-Z]\w*+\(\s*+(?=\{)")  # a constructor call around it; `print({...})` is code
+# Beginnings that only JSON, or almost JSON, has; `{a word}` and `[a word]` may be prose.
 JSON_START = re.compile(r"""\{\{?+\s*+(?:["'}/\u201c\u2018]|[\w$-]++\s*+:)|\[\s*+[]["'{\u201c\u2018]""")
 _OBJECT = re.compile(r"""\{\s*+(?:["']|[\w$-]++\s*+:)""")
-BEHIND = " \t\r\n,;)`"  # what may stand behind JSON, and says nothing
+BEHIND = " \t\r\n,;)`"  # characters after JSON that do not count
 _LONGEST_NAME = 200
 _LONGEST_TOKEN = 64
 _UNSEEN = (
@@ -30,9 +30,9 @@ _NOTHING = frozenset({"", "none", "null", "n/a"})
 
 
 class Input(NamedTuple):
-    """The value of an input, the text that it was read from, and what is said behind it.
+    """The value of an input, the text that it was parsed from, and the text after it.
 
-    `is_bare`: the value is text that nothing delimits.
+    `is_bare`: the value is text without delimiters.
     """
 
     value: Any
@@ -42,10 +42,9 @@ class Input(NamedTuple):
 
 
 def read_input(text: str, *, truncated: bool = False) -> Input:
-    """The value of an action's input: JSON where it is meant to be JSON, else the text itself.
+    """The value of an action's input: parsed JSON if it looks like JSON, else the text.
 
-    What is meant to be JSON and is not raises `CodecError`: it never becomes a string. Nor does JSON that
-    was encoded once more.
+    Raises `CodecError` for text that looks like JSON but is invalid, and for JSON that was encoded twice.
     """
     text = tidy(text)
     data = without_lead(text)
@@ -66,34 +65,34 @@ def read_input(text: str, *, truncated: bool = False) -> Input:
 
 
 def _is_fenced(text: str) -> bool:
-    """Whether an input is one block of code, which its fence delimits."""
+    """Whether an input is one code block, delimited by its fence."""
     return text.startswith(("```", "~~~")) and text.endswith(text[:3]) and text.count(text[:3]) == 2
 
 
 def load_data(text: str, *, truncated: bool) -> tuple[Any, str] | None:
-    """The JSON that `text` begins with, and what follows; None if prose happens to begin with a bracket."""
-    meant = JSON_START.match(text) is not None or ("}" not in text and "]" not in text)
+    """The JSON that `text` begins with, and the text after it; None for prose that begins with a bracket."""
+    is_json = JSON_START.match(text) is not None or ("}" not in text and "]" not in text)
     try:
         value, rest = load(text, closed=truncated)
     except CodecError:
-        if meant:
+        if is_json:
             raise
         return None
     rest = rest.lstrip(BEHIND)
     if rest and not is_object(value):
-        if meant:
+        if is_json:
             raise CodecError("there is more than an array")
         return None
     return value, rest
 
 
 def holds_data(text: str) -> bool:
-    """Whether a remark holds an object, or begins with an array."""
+    """Whether a remark contains an object, or begins with an array."""
     return text.startswith("{") or _OBJECT.search(text) is not None or JSON_START.match(text) is not None
 
 
 def check_encoding(value: object) -> None:
-    """Raises `CodecError` for a text that is JSON with its quotes escaped, or within a string."""
+    """Raise `CodecError` for a string that is itself JSON, with or without escaped quotes."""
     if not isinstance(value, str):
         return
     text = value.strip()
@@ -111,13 +110,13 @@ def _is_data(text: str) -> bool:
 
 
 def is_nothing(given: str) -> bool:
-    """Whether an input says that there is none: None, null, N/A, empty quotes or brackets."""
+    """Whether an input means "no input": None, null, N/A, empty quotes or brackets."""
     text = given.strip().strip("*_`\"'()[]{}<> \t\r\n").rstrip(".").strip()
     return len(given) <= 24 and text.lower() in _NOTHING
 
 
 def tidy(text: str) -> str:
-    """Text without what only its generation left behind: half a stop word, end tokens, a lone fence."""
+    """Text without leftovers of generation: a partial stop sequence, end tokens, an unmatched fence."""
     text = text.strip()
     for _ in range(8):
         at = text.rfind("<", -_LONGEST_TOKEN) if text.endswith(">") else -1
@@ -133,13 +132,13 @@ def tidy(text: str) -> str:
 
 
 def without_lead(text: str) -> str:
-    """Text without the markdown in front of its JSON."""
+    """Text without the markdown before its JSON."""
     found = _LEAD.match(text)
     return text[found.end() :] if found else text
 
 
 def read_name(text: str) -> tuple[str, str]:
-    """The name in an action line, without markdown ("" where there is none), and what stands behind it."""
+    """The name in an action line, without markdown ("" if there is none), and the text after it."""
     line, _, more = text.strip().partition("\n")
     said, bracket, aside = line.partition("(")
     remark = f"{bracket}{aside}\n{more}".strip(_AROUND_REMARK).removeprefix("()")
@@ -153,13 +152,13 @@ def read_name(text: str) -> tuple[str, str]:
 
 
 def clean_name(text: str) -> str:
-    """A tool's name without the markdown and quotes around it; "" of one that says that there is none."""
+    """A tool's name without markdown and quotes; "" if it means "no tool"."""
     name = text.replace("\\_", "_").strip(_AROUND_NAME)
     return "" if name.lower() in _NOTHING else name
 
 
 def _unquoted(text: str) -> str:
-    """A string without quotes that only the model put around it."""
+    """A string without a pair of single quotes, or one unmatched double quote, around it."""
     if len(text) > 1 and text[0] == text[-1] == "'" and text.count("'") == 2:
         return text[1:-1]
     return text[1:] if text.startswith('"') and text.count('"') == 1 else text

@@ -1,11 +1,10 @@
-"""JSON as models write it: read when it can mean one thing only, refused otherwise.
+"""A lenient parser for JSON as models write it; ambiguous text is rejected.
 
-Text that is nearly JSON is rewritten, token by token, into text that should be JSON; the strict
-reader of the core then judges it, so that its rules (no duplicate keys, no NaN, no lone surrogates,
-bounded depth) hold for repaired text as well. Mended: Python's quotes and literals, bare keys,
-trailing commas, comments, raw line breaks in strings, closing brackets forgotten at the very end, and
-the double braces that some templates teach.
-Not mended: whatever would need a guess, such as a missing comma or a string cut in two.
+Text that is almost JSON is repaired, token by token, and then parsed by the strict parser of the core, so
+that its rules (no duplicate keys, no NaN, no lone surrogates, limited depth) apply to repaired text too.
+Repaired: Python's quotes and literals, keys without quotes, trailing commas, comments, line breaks in
+strings, closing brackets missing at the very end, and the double braces that some templates teach. Not
+repaired: anything that would need a guess, such as a missing comma or an unfinished string.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 from wesichain.core.internal import parse_json
 from wesichain.errors import CodecError
 
-# Possessive throughout (`++`, `*+`): every character is looked at once, whatever the text.
+# Possessive quantifiers (`++`, `*+`) everywhere: no backtracking, so that the scan is linear.
 _TOKEN = re.compile(
     r"""
     (?:\s++ | /\*(?:[^*]++|\*(?!/))*+\*/ | //[^\n]*+)*+
@@ -46,20 +45,20 @@ _LITERALS = {
     "None": "null",
 }
 _CLOSER = {"{": "}", "[": "]"}
-_ENDS = ("}", "]", '"', "true", "false", "null")  # what a value ends with; a number may have been cut
+_ENDS = ("}", "]", '"', "true", "false", "null")  # ends of complete values; a number may be cut off
 _MAX_DEPTH = 200
 _MAX_TOKENS = 20_000
 _TOO_LONG = "not JSON, and too deep or too long to be mended"
 
 
 def load(text: str, *, closed: bool = False) -> tuple[Any, str]:
-    """The object or array that `text` begins with, and what follows it.
+    """The object or array at the beginning of `text`, and the text after it.
 
-    `closed`: brackets that are still open at the end are an error, because the text may have been cut.
+    `closed`: brackets that are open at the end are an error, because the text may have been cut off.
     """
     whole = text.rstrip(" \t\r\n`")
     if whole.endswith(("}", "]")) and "{'" not in whole:  # not in Python's quotes
-        try:  # most are JSON as they stand: mending takes seven times as long
+        try:  # most texts are valid JSON: repairing takes seven times as long
             return parse_json(whole), text[len(whole) :]
         except CodecError:
             pass
@@ -141,5 +140,5 @@ def _word(token: re.Match[str], piece: str) -> str:
 
 
 def _escape(found: re.Match[str]) -> str:
-    """A quote or an escape as JSON writes it; an escape unknown to JSON is left for it to refuse."""
+    """A quote or an escape in JSON; an unknown escape is kept, so that the strict parser rejects it."""
     return {"\\'": "'", '"': '\\"'}.get(found.group(), found.group())

@@ -1,4 +1,4 @@
-"""Whole calls in the text of a reply: JSON that names its tool, and the native forms of models."""
+"""Whole calls in the text of a reply: JSON with the tool's name, and the native formats of models."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ INPUT_KEYS = ("action_input", "tool_input", "arguments", "args", "parameters", "
 _ASIDE_KEYS = frozenset(
     {*("thought", "thoughts", "reasoning", "id", "type", "index"), *("call_id", "tool_call_id", "function")}
 )
-_OTHER_KEYS = _ASIDE_KEYS.union(INPUT_KEYS)  # than the one of the name
+_OTHER_KEYS = _ASIDE_KEYS.union(INPUT_KEYS)  # besides the key of the name
 
 
 def call_of(value: object) -> tuple[str, Any]:
-    """The name and the arguments of a call in JSON: it has the keys of one, and no others."""
+    """The name and the arguments of a call in JSON, which must have only the keys of a call."""
     if not is_object(value):
         raise NoCallError("the action is not a JSON object")
     inner = value.get("function")
@@ -58,7 +58,7 @@ def call_of(value: object) -> tuple[str, Any]:
 
 
 def json_calls(text: str, *, closed: bool) -> TextReading:
-    """The calls in JSON, an object or an array of them, which names its tools; what follows is the remark."""
+    """The calls in a JSON object or array with the tools' names; the text after it is the remark."""
     try:
         value, rest = load(without_lead(text), closed=closed)
     except CodecError as error:
@@ -72,7 +72,7 @@ def json_calls(text: str, *, closed: bool) -> TextReading:
     return TextReading([_call(*each) for each in named], rest, thought=thought)
 
 
-# --- where calls stand ----------------------------------------------------------------------------
+# --- native calls ---------------------------------------------------------------------------------
 
 CALL_START = re.compile(
     r"<tool_calls?>|<[|\uff5c]tool[_\u2581]calls?[_\u2581](?:section_)?begin|\[TOOL_CALLS\]|<\|python_tag\|>"
@@ -82,8 +82,8 @@ _BAR = "<[|\uff5c]tool[_\u2581]call[_\u2581]"
 
 
 class _Form(NamedTuple):
-    """How a family of models writes a call: what begins it, what ends it (JSON tells itself where it ends),
-    and what stands between its name and its arguments. `is_tag`: the first mark has the name in it."""
+    """The native format of a family of models: the marks that begin and end a call (JSON needs no end), and
+    the separator of its name and its arguments. `is_tag`: the name is in the opening mark."""
 
     opens: str
     closes: re.Pattern[str] | None = None
@@ -107,7 +107,7 @@ _VALUE = re.compile(
       |<arg_key>(?P<key>[^<>]{1,64})</arg_key>\s*+<arg_value>""",
     re.VERBOSE,
 )
-# What stands around and between calls and says nothing: special tokens, and the elements around several.
+# Marks without meaning around and between calls: special tokens, and elements around several calls.
 AROUND_CALLS = re.compile(
     rf"{END_TOKEN.pattern}|</?+(?:\w{{1,20}}[:_])?(?:tool|function)_calls?>|</function>"
 )
@@ -118,9 +118,9 @@ NO_TOOL = "the call does not name a tool"
 
 
 def read_native(text: str, at: int) -> tuple[TextReading, int]:
-    """The native calls that begin here, and where they end; raises `NoCallError` for what is none.
+    """The native calls that begin at `at`, and their end; raises `NoCallError` if there is none.
 
-    A stop sequence may have eaten the closing mark.
+    The closing mark may be missing, because it was a stop sequence.
     """
     opener = _OPENER.search(text, at)
     if opener is None or without_markers(text[at : opener.start()]):
@@ -137,14 +137,14 @@ def read_native(text: str, at: int) -> tuple[TextReading, int]:
 
 
 def without_markers(text: str) -> str:
-    """A text without the marks around calls, on one line."""
+    """The text without the marks around calls, as one line."""
     if "<" in text:
         text = AROUND_CALLS.sub(" ", text)
     return " ".join(text.split()).strip("` ")
 
 
 def _read_body(form: _Form, body: str) -> TextReading:
-    """The calls between two marks, and what follows: JSON that names its tool, or a name with its input."""
+    """The calls between two marks, and the text after them: JSON with the name, or a name and an input."""
     start = without_lead(body)
     if not form.is_tag and start.startswith(("{", "[")):
         return json_calls(start, closed=True)
@@ -165,7 +165,7 @@ def _split_name(form: _Form, body: str) -> tuple[str, str]:
     if separator is None:
         raise NoCallError(_UNFINISHED)
     name, given = body[: separator.start()].strip(), body[separator.end() :]
-    if name == "function":  # the name has a line of its own
+    if name == "function":  # the name is on the next line
         name, _, given = given.strip().partition("\n")
     if separator.group().startswith("<|"):
         name = name.removeprefix("functions.").partition(":")[0]
@@ -175,7 +175,7 @@ def _split_name(form: _Form, body: str) -> tuple[str, str]:
 
 
 def named_call(name: str, text: str, *, closed: bool) -> TextReading:
-    """The call of a tool with one JSON object; what follows is the remark."""
+    """The call of a tool with one JSON object; the text after it is the remark."""
     try:
         value, rest = load(without_lead(text), closed=closed)
     except CodecError as error:
@@ -207,7 +207,7 @@ def _values(name: str, body: str) -> dict[str, JsonValue]:
         if at < 0:
             raise NoCallError(f"a parameter of {name!r} does not end")
         value = body[opener.end() : at]
-        if opener["plain"]:  # this form has a line for the value
+        if opener["plain"]:  # in this format, the value is on its own line
             value = value.removeprefix("\n").removesuffix("\n")
         elif opener["key"]:
             value = value.strip()

@@ -1,4 +1,4 @@
-"""Parsed: what one reply of a text model says, without the turns that it made up behind its answer."""
+"""The parsed reply of a text model, without turns that the model made up after its answer."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from wesichain.core.internal import Value
 
 
 class TextCall(Value):
-    """A call in a reply. `input` is the text that `args` was read from.
+    """A call in a reply. `input` is the text that `args` was parsed from.
 
-    `is_bare`: the input is text that nothing delimits. `is_raw`: the values of `args` are texts, whatever the
-    types of the parameters.
+    `is_bare`: the input is text without delimiters. `is_raw`: the values of `args` are strings, regardless of
+    the types of the parameters.
     """
 
     name: str
@@ -25,7 +25,7 @@ class TextCall(Value):
 
 
 class TextReading(NamedTuple):
-    """The calls of a reply and what is said around them, or the final answer; with a thought of their own."""
+    """The calls of a reply with the text around them, or the final answer; with their own thought."""
 
     calls: Sequence[TextCall] = ()
     remark: str = ""
@@ -34,10 +34,10 @@ class TextReading(NamedTuple):
 
 
 class NoCallError(Exception):
-    """The text looks like a call and is none; says why.
+    """The text looks like a call, but is not a valid one; the message is the reason.
 
-    `name`: the tool, where only its input is missing. `thought`, `remark`: what is said before and beside it.
-    `is_data`: it is JSON, and of no call.
+    `name`: the tool, if only its input is missing. `thought`, `remark`: the text before and after it.
+    `is_data`: it is JSON that is not a call.
     """
 
     def __init__(
@@ -51,12 +51,11 @@ class NoCallError(Exception):
 
 
 class Parsed(Value):
-    """A reply, read. An action has `tool` and `args`, a final one `answer`, a malformed one `reason`.
+    """A parsed reply. An action has `tool` and `args`, a final one `answer`, a malformed one `reason`.
 
-    `calls` are all calls of an action, the first of which `tool` and `args` repeat: a reply in a native
-    format may have several. `remark` is what else the reply says around and behind them. A malformed reply
-    keeps its `tool` when only the input was missing: a caller that knows the tools can tell whether that one
-    needs any.
+    `calls` are all calls of an action; `tool` and `args` are those of the first. Only a reply in a native
+    format may have several. `remark` is the other text around the calls. A malformed reply has a `tool` if
+    only the input was missing: a caller that knows the tools can tell whether the tool needs one.
     """
 
     kind: Literal["action", "final", "malformed"]
@@ -90,13 +89,13 @@ _PLACEHOLDER = re.compile(r"<[^<>]+>|\{\{[^{}]+\}\}|\[[^\W\d](?:[\w -]|')*\]|\.{
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether a text is as a whole a placeholder by its form: `<id>`, `{{id}}`, `[the id]`, `...`."""
+    """Whether the whole text has the form of a placeholder: `<id>`, `{{id}}`, `[the id]`, `...`."""
     return len(text) <= 200 and _PLACEHOLDER.fullmatch(text.strip()) is not None
 
 
-# What ends a turn in a model's template, where the server leaves it in the text.
+# The end of a turn in a model's template, which some servers leave in the text.
 END_TOKEN = re.compile("</s>|<end_of_turn>|<eos>|<[|\uff5c][^<>|\uff5c]{1,60}[|\uff5c]>")
-# A template's token, or the label of whoever speaks next.
+# A token of a template, or the label of the next speaker.
 _TOKENS = re.compile(
     r"(?<![`\"'])(?:<\|(?:im_end|im_start|eot_id|end_of_text|endoftext|start_header_id|end|start|return|user|assistant|system)\|>"
     r"|</s>|<s>|\[/?INST\]|<(?:start|end)_of_turn>|<\|?eos\|?>"

@@ -1,4 +1,4 @@
-"""The prompt: tools, format, question and scratchpad, in a template whose holes are checked."""
+"""The prompt: tools, format, question and scratchpad in a template with checked placeholders."""
 
 from __future__ import annotations
 
@@ -57,20 +57,20 @@ def render_prompt(
     template: PromptTemplate | None = None,
     dialect: str | Dialect = "react",
 ) -> str:
-    """The prompt for the next step of a run; it ends where the model continues.
+    """The prompt for the next step of a run; the model continues its end.
 
-    A line of the question, the history or an observation that could pass for one of the format's
-    (`Final Answer: ...`) is marked with a bar, so that only the model can say such a thing.
+    A line of the question, the history or an observation that looks like a line of the format
+    (`Final Answer: ...`) is prefixed with a bar, so that only the model can write such lines.
     """
     prompt = Prompt.of(template, dialect=dialect)
     return prompt.render(tools, question, scratchpad=prompt.scratchpad(steps), history=history)
 
 
 class Prompt(Value):
-    """A template and the dialect that it teaches.
+    """A template and its dialect.
 
-    The template has the holes tools, tool_names, question and scratchpad. It may have instructions,
-    history and answer (what the answer must be); what it has no hole for is put above it.
+    The template has the placeholders tools, tool_names, question and scratchpad. It may have instructions,
+    history and answer (the form of the answer); values without a placeholder are put above it.
     """
 
     template: PromptTemplate
@@ -80,19 +80,19 @@ class Prompt(Value):
     def of(cls, template: PromptTemplate | str | None, *, dialect: str | Dialect) -> Prompt:
         dialect = find_dialect(dialect)
         if not dialect.form:
-            raise ConfigError(f"the dialect {dialect.name!r} can be read but not asked for")
+            raise ConfigError(f"the dialect {dialect.name!r} can be parsed, but not requested in a prompt")
         if template is None:
             template = _HEAD + dialect.form + _TAIL
         return cls(template if isinstance(template, PromptTemplate) else PromptTemplate(template), dialect)
 
     def __post_init__(self) -> None:
-        holes = self.template.variables
-        if missing := [name for name in _NEEDED if name not in holes]:
+        variables = self.template.variables
+        if missing := [name for name in _NEEDED if name not in variables]:
             raise ConfigError(f"the template lacks {', '.join(f'{{{name}}}' for name in missing)}")
-        if unknown := [name for name in holes if name not in _ALLOWED]:
+        if unknown := [name for name in variables if name not in _ALLOWED]:
             raise ConfigError(
-                f"the template has holes that nothing fills: {', '.join(unknown)}; "
-                f"there are {', '.join(_ALLOWED)}"
+                f"the template has unknown placeholders: {', '.join(unknown)}; "
+                f"the known ones are {', '.join(_ALLOWED)}"
             )
 
     def render(
@@ -118,23 +118,23 @@ class Prompt(Value):
             "history": f"{earlier}\n\n" if earlier else "",
             "answer": answer,
         }
-        holes = self.template.variables
-        above = [values[name] for name in ("instructions", "history") if name not in holes]
-        if output_schema is not None and "answer" not in holes:
+        variables = self.template.variables
+        above = [values[name] for name in ("instructions", "history") if name not in variables]
+        if output_schema is not None and "answer" not in variables:
             above.append(f"Give {answer}\n\n")
-        return "".join(above) + self.template.render(**{name: values[name] for name in holes})
+        return "".join(above) + self.template.render(**{name: values[name] for name in variables})
 
     def scratchpad(self, steps: Iterable[TranscriptStep]) -> str:
-        """The steps as text, with the word at which the model goes on."""
+        """The steps as text, and the word after which the model continues."""
         return "\n".join([*(line for _, line in self.lines(steps)), _CUE])
 
     def turns(self, steps: Iterable[TranscriptStep]) -> Iterator[Message]:
-        """The steps as turns of a chat: what the model said, and what it was told."""
+        """The steps as alternating messages of the assistant and the user."""
         for role, said in groupby(self.lines(steps), itemgetter(0)):
             yield Message(role, "\n".join(line for _, line in said))
 
     def lines(self, steps: Iterable[TranscriptStep]) -> Iterator[tuple[Role, str]]:
-        """Each step as the model would have written it, or as it is told to the model."""
+        """The text of each step, with the role that writes it."""
         thinking = False
         for step in steps:
             match step:

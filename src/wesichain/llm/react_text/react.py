@@ -1,8 +1,8 @@
-"""The grammar: what the sections of a reply mean together, in every dialect.
+"""The grammar: the meaning of the sections of a reply, in every dialect.
 
-A call is one action and one complete input. More than one action, input or object is no call, nor is a call
-beside a final answer; nothing behind an `Observation:` counts, since the model made that up. A final answer
-before any action is final. What else stands around the call is kept as its remark.
+A call is one action and one complete input. A reply with more than one action, input or object, or with a
+call and a final answer, is malformed. Text after an `Observation:` is ignored, because the model made it up.
+A final answer before any action is final. Other text around the call is kept as its remark.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ BOTH = "the reply has both a call and a final answer; give one of them"
 class Grammar(NamedTuple):
     """The part of the grammar that differs between dialects.
 
-    `marks` are further markers. `split` reads an action that has its input in the same line, and an input
-    without an action is one of the tool `implied`: of these markers, where there are any.
+    `marks` are further markers. `split` parses an action with its input in the same line, and an input
+    without an action belongs to the tool `implied`. If there are `marks`, both apply only to them.
     """
 
     marks: re.Pattern[str] | None = None
@@ -39,7 +39,7 @@ REACT_GRAMMAR = Grammar()
 
 
 def read_text(text: str, grammar: Grammar, *, strict: bool, truncated: bool) -> Parsed:
-    """Read a reply that has no reasoning in it."""
+    """Parse a reply without reasoning."""
     reply = TextReply(text, grammar.marks, truncated=truncated)
     before, sections = divide(reply)
     try:
@@ -58,9 +58,9 @@ def read_text(text: str, grammar: Grammar, *, strict: bool, truncated: bool) -> 
 
 
 def divide(reply: TextReply) -> tuple[list[Section], list[Section]]:
-    """The sections before the first that decides, and those from it on, without a result that is made up.
+    """The sections before the first call or answer, and those from it on, up to a made-up observation.
 
-    An `Observation:` ahead of any action is only a thought.
+    An `Observation:` before any action is only a thought.
     """
     sections = reply.sections
     first = None
@@ -73,14 +73,14 @@ def divide(reply: TextReply) -> tuple[list[Section], list[Section]]:
 
 
 def before_observation(text: str) -> str:
-    """The reply without the result that the model made up, and all that it built on that."""
+    """The reply without a made-up observation and the text after it."""
     reply = TextReply(text)
     before, decided = divide(reply)
     return reply.text[: (decided or before)[-1].end].rstrip()
 
 
 def _thought_of(reply: TextReply, sections: Sequence[Section]) -> str:
-    """The thought in these sections; text before any marker counts if there is no more."""
+    """The thoughts in the sections, or else the text before any marker."""
     thoughts = [_text(reply, section).strip() for section in sections if section.mark == "thought"]
     if thought := "\n".join(filter(None, thoughts)):
         return thought
@@ -93,7 +93,7 @@ def _text(reply: TextReply, section: Section) -> str:
 
 
 def _undecided(reply: TextReply, *, strict: bool) -> TextReading:
-    """A reply without a call and without a marker of an answer: it may be the answer itself."""
+    """Read a reply without a call or an answer marker, which may be the answer itself."""
     if reply.failed is not None and (strict or not reply.failed.is_data):
         reply.failed.remark = remark_in(reply.failed.remark)
         raise reply.failed
@@ -107,14 +107,14 @@ def _undecided(reply: TextReply, *, strict: bool) -> TextReading:
 def _decided(
     reply: TextReply, sections: Sequence[Section], grammar: Grammar, *, truncated: bool
 ) -> TextReading:
-    """Read the first section that decides, with those behind it."""
+    """Read the first section with a call or an answer, and those after it."""
     first, *behind = sections
     if reply.quotes(first.at, call=first.mark not in ("final", "answer")):
         raise NoCallError(QUOTED)
     if first.mark in ("final", "answer"):
         return _final(reply, sections)
     if first.mark == "call":
-        return _whole(reply, sections)
+        return _complete_calls(reply, sections)
     is_own = grammar.marks is None or grammar.marks.match(reply.text, first.at) is not None
     split, implied = (grammar.split, grammar.implied) if is_own else (None, "")
     given = first if first.mark == "input" else None
@@ -133,7 +133,7 @@ def _decided(
     return _lone_action(line, remark, truncated=truncated)
 
 
-def _whole(reply: TextReply, sections: Sequence[Section]) -> TextReading:
+def _complete_calls(reply: TextReply, sections: Sequence[Section]) -> TextReading:
     """The whole calls of a reply: all of them, or none."""
     whole = [section for section in sections if section.mark == "call"]
     last = sections.index(whole[-1])
@@ -150,10 +150,10 @@ def _whole(reply: TextReply, sections: Sequence[Section]) -> TextReading:
             raise section.whole
         calls += section.whole.calls if section.whole else ()
         thought = section.whole.thought if section.whole else None
-    return _called_by_name(TextReading(calls, remark, thought=thought))
+    return _calls_or_answer(TextReading(calls, remark, thought=thought))
 
 
-def _called_by_name(reading: TextReading) -> TextReading:
+def _calls_or_answer(reading: TextReading) -> TextReading:
     """Whole calls, or the final answer that is written as one."""
     call, *more = reading.calls
     if call.name.lower().replace("_", " ") != "final answer" or more:
@@ -163,7 +163,7 @@ def _called_by_name(reading: TextReading) -> TextReading:
 
 
 def _remark_of(reply: TextReply, at: int, behind: Sequence[Section]) -> str:
-    """What is said beside a call: in front of it as its introduction, and in the sections behind it."""
+    """The other text with a call: its introduction, and the sections after it."""
     if not behind:
         return reply.introduction(at)
     if any(section.mark in ("final", "answer") for section in behind):
@@ -175,13 +175,13 @@ def _remark_of(reply: TextReply, at: int, behind: Sequence[Section]) -> str:
 
 
 def remark_in(text: str) -> str:
-    """What a text behind a call says, before a result that the model made up."""
+    """The remark in a text after a call, up to a made-up observation."""
     reply = TextReply(text)
     return _remark_of(reply, 0, [*takewhile(lambda section: section.mark != "observation", reply.sections)])
 
 
 def _final(reply: TextReply, sections: Sequence[Section]) -> TextReading:
-    """An answer may mention an `Action:` line, or a native call within a line, and no call in full."""
+    """Read the answer, which may mention an `Action:` line or an inline native call, but no complete call."""
     end = sections[-1].end
     for index, section in enumerate(sections[1:], start=1):
         following = sections[index + 1 : index + 2]
@@ -202,7 +202,7 @@ def called(
     remark: str = "",
     read: Callable[[str], Input] | None = None,
 ) -> TextReading:
-    """The call of the tool that `line` names with the text `given`, in the form that `read` reads."""
+    """The call of the tool named in `line` with the input `given`, which `read` parses."""
     name, aside = read_name(line)
     if not name:
         raise NoCallError(NO_TOOL)
@@ -215,11 +215,11 @@ def called(
 
 
 def _lone_action(line: str, remark: str, *, truncated: bool) -> TextReading:
-    """An Action without an Action Input: the whole call may be in it, as JSON or as `name({...})`."""
+    """Read an Action without an Action Input, which may be a whole call: JSON, or `name({...})`."""
     blob = without_lead(line)
     if blob.startswith("{"):
         found = json_calls(tidy(blob), closed=truncated)
-        return _called_by_name(found._replace(remark=f"{found.remark.lstrip(BEHIND)}\n{remark}"))
+        return _calls_or_answer(found._replace(remark=f"{found.remark.lstrip(BEHIND)}\n{remark}"))
     name, aside = read_name(line)
     given = line.partition("(")[2].strip()
     if name and JSON_START.match(given):

@@ -1,9 +1,9 @@
 """Reasoning in the text of a reply: between marks such as `<think>` and `</think>`, or in channels.
 
-A template that opens the block in the prompt leaves only its end in the reply. A mark in quotes or backticks
-(`</think>`) is only mentioned. Of Harmony's channels `final` is the answer, a message to a function is a
-call, and any other is reasoning; a header that stands in a quotation or within a line is text. A reply that
-comes in pieces and one that comes at once are read by the same filter, in linear time.
+If a template opens the block in the prompt, the reply has only its end. A mark in quotes or backticks is only
+mentioned. Of Harmony's channels, `final` is the answer, a message to a function is a call, and any other is
+reasoning; a header in a quotation or within a line is text. Streamed replies and whole replies are read by
+the same filter, in linear time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wesichain.core.internal import Mutable
 
 from .structure import TextReply
 
-# With what families of models put around it: `seed:think`, `thinking_process`, `inner_monologue`.
+# With the prefixes and suffixes of some models: `seed:think`, `thinking_process`, `inner_monologue`.
 _NAMES = (
     r"(?:[a-z]{1,12}[_:-])?(?:think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|antthinking"
     r"|monologue)(?:[_-][a-z_]{1,16})?+"
@@ -37,32 +37,32 @@ _HEADER = (
     r"(?P<header>(?:<\|start\|>(?P<role>[^<\[\u25c1]{0,120}+))?+<\|channel\|>"
     r"(?P<head>[^<\[\u25c1]{0,200}+(?:<\|constrain\|>[^<\[\u25c1]{0,60}+)?+)<\|message\|>)"
 )
-# Channels of which a server has dropped the marks: `analysisWe need ...assistantfinalIt is 4.`
+# Channels whose marks the server dropped: `analysisWe need ...assistantfinalIt is 4.`
 _GLUED = "analysis"
 _TOKEN = re.compile(
     rf"{MARK.pattern}|{_HEADER}|(?P<end><\|(?:end|return|call)\|>)"
     r"|(?P<glued>assistant(?:final|commentary[\s:]*+to=[\w.:-]++\s*+(?:json)?+))",
     re.IGNORECASE | re.VERBOSE,
 )
-# What every mark begins with, which is quick to find.
+# The first characters of every mark, which are quick to find.
 _START = re.compile(rf"<(?=[A-Za-z|\uff5c]|{_GAP}/)|\[(?=[/TtRr])|\u25c1")
 _GLUED_START = re.compile(f"{_START.pattern}|[Aa]ssistant[fc]")
 _RECIPIENT = re.compile(r"to=(?:functions\.)?([\w.:-]+)")
-# The end of what came so far may become a mark, or the header of a channel.
+# The end of the text so far, if it may become a mark or the header of a channel.
 _BEGUN = re.compile(
     r"(?:<\|(?:start|channel)\|>[^<\[]{0,200}(?:<\|(?:channel|constrain)\|>[^<\[]{0,200}){0,2}(?:<[^<>]{0,20})?"
     r"|[<\[\u25c1][^<>\]]{0,79})$"
 )
 _LONGEST_BEGUN = 600
 _QUOTES = "`\"'\u201c\u201d\u2018\u2019"
-_BEGUN_CALL = re.compile(r"^[ \t]*+\{|<\|", re.MULTILINE)  # or what may be meant as one
+_BEGUN_CALL = re.compile(r"^[ \t]*+\{|<\|", re.MULTILINE)  # or text that looks like one
 
 
 class ReasonedText(NamedTuple):
-    """The text of a reply, apart from the reasoning in it. `is_open`: the reasoning never ends.
+    """The text of a reply, and its reasoning. `is_open`: the reasoning does not end.
 
-    `calls` are the messages to functions, names with their inputs. `lead` is text in front of the channels,
-    `remark` text behind them; `is_final`: the text is that of a final channel.
+    `calls` are the messages to functions, as names and inputs. `lead` is the text before the channels,
+    `remark` the text after them; `is_final`: the text is from a final channel.
     """
 
     text: str
@@ -75,26 +75,26 @@ class ReasonedText(NamedTuple):
 
 
 class ReasoningStyle(Mutable):
-    """How a model marks its reasoning, as far as its replies have shown. Kept by its client.
+    """How a model marks its reasoning, as learned from its replies. Kept by its client.
 
-    `opens_in_prompt`: only the end of its reasoning is marked, since the beginning stands in the prompt.
+    `opens_in_prompt`: only the end of the reasoning is marked, because the prompt has its beginning.
     """
 
     opens_in_prompt: bool = False
 
 
 def opened_by(prompt: str) -> str:
-    """The mark at the end of a prompt that opens the reasoning of the reply; "" if there is none."""
+    """The mark at the end of a prompt that opens the reasoning; "" if there is none."""
     end = prompt.rstrip()
     marks = [mark for mark in MARK.finditer(end, max(0, len(end) - 80)) if mark.end() == len(end)]
     return marks[0].group() if marks and marks[0]["open"] else ""
 
 
 def split_reasoning(text: str, style: ReasoningStyle | None = None) -> ReasonedText:
-    """The text of a model apart from its reasoning, however its template marks that.
+    """Split a reply into text and reasoning, for any kind of marks.
 
-    Without a `style` the text may ask for a call: nothing before the last closing mark counts then. With one
-    it is an answer, which may have blocks of reasoning anywhere; the style learns from it.
+    Without a `style`, the text may be a call, and all text before the last closing mark is reasoning. With a
+    `style`, the text is an answer with blocks of reasoning anywhere, and the style is updated from it.
     """
     if next(_marks(text, is_glued=text.lstrip().startswith(_GLUED)), None) is None:
         return ReasonedText(text if style else text.lstrip())
@@ -119,10 +119,10 @@ def split_reasoning(text: str, style: ReasoningStyle | None = None) -> ReasonedT
 
 
 class ReasoningFilter:
-    """Takes a reply in pieces and passes on what is no reasoning. Made for one reply; linear.
+    """Filters the reasoning out of one streamed reply, in linear time.
 
-    If the reasoning of a model begins in the prompt and this is not known yet, the text of the first reply is
-    passed on until its end shows that; from then on nothing before that end is, unless there is none.
+    If the reasoning begins in the prompt and this is not known yet, the text of the first reply is passed on
+    until the closing mark. In later replies, the text before that mark is held back.
     """
 
     def __init__(
@@ -137,24 +137,24 @@ class ReasoningFilter:
         self.is_marked = False
         self._style = style
         self._keeps_lead = keeps_lead
-        self._reply = reply  # where it comes at once: what it quotes is known
+        self._reply = reply  # of a whole reply: its quotations are known
         self._mode = "start"  # then "text" or "glued"; in channels "message", "call", "final", "between"
         self._depth = 0  # of blocks of reasoning
         self._block: list[str] = []
-        self._opener = ""  # its mark: it may turn out to be none
+        self._opener = ""  # its mark, which may turn out to be text
         self._opened = (
-            ""  # where the outermost block opens: on a "line", as a "word" of one; or it has "closed"
+            ""  # where the outermost block opens: "line" (on its own), "word" (in a line), or "closed"
         )
-        self._pending = ""  # the end of what came, which may become a mark
-        self._last = " "  # the character before it
-        self._is_blank = True  # whether the line before it is blank
+        self._pending = ""  # the end of the text, which may become a mark
+        self._last = " "  # the character before `_pending`
+        self._is_blank = True  # whether the line before `_pending` is blank
         self._is_ended = False  # whether a message has just ended
         self._mentions_channels = False  # whether its first header is only quoted
         self._kept: list[str] | None = [] if style.opens_in_prompt else None
         self._has_text = False
 
     def feed(self, piece: str) -> str:
-        """The part of this piece, and of the text held back before it, that is no reasoning."""
+        """The part of this piece, and of the pending text before it, that is not reasoning."""
         text = self._pending + piece
         if self._mode == "start":
             self._pending = text
@@ -167,7 +167,7 @@ class ReasoningFilter:
             begin, after = mark.span()
             if (mark["open"] or mark["close"]) and (text[begin - 1] if begin else self._last) in _QUOTES:
                 if after == end:
-                    end = begin  # whether it is only mentioned, the next character tells
+                    end = begin  # the next character decides whether it is only mentioned
                     break
                 if text[after] in _QUOTES:
                     continue
@@ -190,7 +190,7 @@ class ReasoningFilter:
         return self._pass_on("".join(said))
 
     def end(self) -> str:
-        """The text left at the end of the reply: a block that never ended may have been none."""
+        """The pending text at the end of the reply; a block that did not end may be text."""
         said: list[str] = []
         self._emit(self._pending, said)
         block = "".join(self._block)
@@ -208,7 +208,7 @@ class ReasoningFilter:
         return "".join([*kept, *said])
 
     def _has_started(self, text: str) -> bool:
-        """Whether it is known how the reply begins; `analysis` may stand for the mark of a channel."""
+        """Whether it is known how the reply begins; `analysis` may be a channel without its mark."""
         start = text.lstrip()[: len(_GLUED)]
         if len(start) < len(_GLUED) and _GLUED.startswith(start) and len(text) < 200:
             return False
@@ -219,7 +219,7 @@ class ReasoningFilter:
         return True
 
     def _begins_message(self, mark: re.Match[str], before: str, *, is_blank: bool) -> bool:
-        """Whether a header is one: it stands where a message can begin, and not within another or a block."""
+        """Whether a header is where a message can begin, not within another message or a block."""
         if mark["glued"]:
             return self._mode == "glued"
         is_ended = self._is_ended and not before.strip()
@@ -246,18 +246,18 @@ class ReasoningFilter:
             self._block.append(text)
         elif self._mode == "call":
             self.calls[-1][1].append(text)
-        elif self._mode in ("between", "message"):  # a thought behind a call may take it back
+        elif self._mode in ("between", "message"):  # a thought after a call may revoke it
             self.remark.append(text)
         elif self._mode != "over":
             said.append(text)
 
     def _turn(self, mark: re.Match[str], said: list[str], *, is_blank: bool) -> None:
-        """Go by a mark: into a block or out of it, from one channel to another."""
+        """Handle a mark: enter or leave a block or a channel."""
         if mark["header"] or mark["glued"]:
             self._turn_to(mark, said)
         elif mark["end"]:
             if self._mode in ("message", "call", "final"):
-                if self._depth and self._opened != "closed":  # a block that its message does not end
+                if self._depth and self._opened != "closed":  # a block that does not end within its message
                     self.remark += [self._opener, *self._block]
                 self._depth = 0
                 self._close(said)
@@ -281,17 +281,17 @@ class ReasoningFilter:
             self._close(said)
 
     def _turn_to(self, mark: re.Match[str], said: list[str]) -> None:
-        """Go by the header of a message."""
+        """Handle the header of a message."""
         if self._mode in ("text", "glued"):
             self.lead = "" if self._is_ended else "".join(said)
             self._was_reasoning(said)
         elif self.is_final and _is_final(mark) and not self._keeps_lead:
-            self._was_reasoning(said)  # the last one counts
+            self._was_reasoning(said)  # the last final message counts
         self._depth, self._is_ended = 0, False
         self._close(said)
         role = (mark["role"] or "").strip()
         if role and not role.startswith("assistant"):
-            self._mode = "over"  # a result that the model made up, and what follows it
+            self._mode = "over"  # a made-up result, and the text after it
         elif recipient := _recipient(mark):
             self._mode = "call"
             self.calls.append((recipient, []))
@@ -300,15 +300,15 @@ class ReasoningFilter:
             self.is_final = self.is_final or self._mode == "final"
 
     def _close(self, said: list[str]) -> None:
-        """End a block, whose text is reasoning. What follows may still be in another block around it."""
+        """End a block of reasoning; another block around it may still be open."""
         self.is_marked = True
         self.reasoning.append("".join(self._block))
         self._block, self._opener, self._opened = [], "", "closed"
-        if not self._depth and self._kept is not None:  # it opens its blocks itself, this time
+        if not self._depth and self._kept is not None:  # this reply opens its blocks itself
             said[:0], self._kept = self._kept, None
 
     def _was_reasoning(self, said: list[str]) -> None:
-        """All that came before was reasoning."""
+        """Make all text so far reasoning."""
         before = "".join([*(self._kept or ()), *said])
         if self._has_text or before.strip():
             self._style.opens_in_prompt = True
@@ -326,7 +326,7 @@ class ReasoningFilter:
 
 def _marks(text: str, *, is_glued: bool) -> Iterator[re.Match[str]]:
     if not is_glued and "<" not in text and "[" not in text and "\u25c1" not in text:
-        return  # as of most texts, which is quick to see
+        return  # a quick check, which covers most texts
     end = 0
     for start in (_GLUED_START if is_glued else _START).finditer(text):
         if start.start() >= end and (mark := _TOKEN.match(text, start.start())):
@@ -340,6 +340,6 @@ def _is_final(mark: re.Match[str]) -> bool:
 
 
 def _recipient(mark: re.Match[str]) -> str | None:
-    """The function that the message behind a header is for."""
+    """The function that a message is for, from its header; None for other messages."""
     found = _RECIPIENT.search(mark.group())
     return found[1] if found else None

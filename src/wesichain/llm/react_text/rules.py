@@ -1,7 +1,7 @@
-"""Rules for the calls of a reply that depend on their tools.
+"""Rules for calls that depend on their tools.
 
-For a tool that is not pure, the reply has to end with the call, an input that is bare text is one line, and
-no text argument may be a placeholder. A tool that is not known is not pure.
+For a tool that is not pure, the reply has to end with the call, an input without delimiters has to be one
+line, and no text argument may be a placeholder. An unknown tool is not pure.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .inputs import holds_data
 from .parsed import Parsed, TextCall, action, is_placeholder, malformed
 from .signature import WrongInputError, fit, takes_nothing
 
-_HOLDERS = (str, dict, list)  # what may be a placeholder, or hold one
+_HOLDERS = (str, dict, list)  # types that may be or contain a placeholder
 ALONE = "write the call alone, with nothing behind it"
 
 
 def check(parsed: Parsed, tools: Sequence[ToolSpec] = ()) -> Parsed:
-    """The reply as it may be acted on: its calls with the tools' own names and arguments, or malformed."""
+    """The reply with the tools' own names and arguments in its calls, or as a malformed reply."""
     if parsed.kind == "final" or parsed.tool is None:
         return parsed
     if parsed.kind == "malformed":
@@ -35,21 +35,21 @@ def check(parsed: Parsed, tools: Sequence[ToolSpec] = ()) -> Parsed:
 
 
 def find_tool(tools: Sequence[ToolSpec], name: str) -> ToolSpec | None:
-    """The tool of exactly that name; its case may differ where that leaves one alone."""
+    """The tool with exactly that name, or else the only one whose name differs only in case."""
     exact = [tool for tool in tools if tool.name == name]
     alike = exact or [tool for tool in tools if tool.name.casefold() == name.casefold()]
     return alike[0] if len(alike) == 1 or exact else None
 
 
 def _without_input(parsed: Parsed, spec: ToolSpec | None) -> Parsed:
-    """A call whose input is missing; a tool that takes nothing needs none."""
+    """A call without an input, which is valid if the tool has no parameters."""
     if spec is None or not takes_nothing(spec) or (parsed.remark and not spec.pure):
         return parsed
     return action(TextCall(spec.name, {}), thought=parsed.thought, remark=parsed.remark)
 
 
 def _checked(call: TextCall, spec: ToolSpec | None, remark: str) -> TextCall:
-    """The call with the tool's own name and arguments; raises `WrongInputError` where it may not be made."""
+    """The call with the tool's own name and arguments; raises `WrongInputError` if it is not allowed."""
     if spec is not None and spec.pure:
         return replace(call, name=spec.name, args=fit(spec, call))
     if remark:
@@ -67,7 +67,7 @@ def _checked(call: TextCall, spec: ToolSpec | None, remark: str) -> TextCall:
 
 
 def _placeholder(value: JsonValue) -> str | None:
-    """The first text in a value that is a placeholder."""
+    """The first placeholder among the texts in a value."""
     if isinstance(value, str):
         return value if is_placeholder(value) else None
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

@@ -1,4 +1,4 @@
-"""A tool's signature: shown to the model in short, and used to name an input that came without names."""
+"""Tool signatures: a short description for the prompt, and the arguments for an input without names."""
 
 from __future__ import annotations
 
@@ -23,21 +23,20 @@ def describe(spec: ToolSpec) -> str:
 
 
 def describe_schema(schema: Mapping[str, Any]) -> str:
-    """A JSON schema in a form that is short and can be read by a small model."""
+    """A JSON schema in a short form that small models can read."""
     return _type(schema, schema.get("$defs") or {}, 0)
 
 
 class WrongInputError(Exception):
-    """An input that is none for its tool; says what to write."""
+    """An input that is not valid for its tool; the message says what to write."""
 
 
 def fit(spec: ToolSpec, call: TextCall) -> JsonValue:
-    """The arguments of a call. An input that is no object goes to the tool's only parameter.
+    """The arguments of a call. An input that is not an object is the value of the tool's only parameter.
 
-    The only one there is, or else the only one that is required. A text parameter takes the input as
-    it was written: `1.10` stays `1.10`. An input that says that there is none ("None", "N/A", empty quotes)
-    is no value for what is required, and one that names a parameter (`path=/a`, `path: /a`) is no text:
-    `WrongInputError`.
+    This is its only parameter or, if there are several, the only required one. A text parameter gets the
+    input as it was written: `1.10` stays `1.10`. Raises `WrongInputError` for an empty input ("None", "N/A",
+    empty quotes) of a required parameter, and for text that names a parameter (`path=/a`, `path: /a`).
     """
     args = call.args
     if call.is_raw and is_object(args):
@@ -80,7 +79,7 @@ def _write(spec: ToolSpec) -> str:
 
 
 def _typed(value: JsonValue, spec: ToolSpec, name: str) -> JsonValue:
-    """A value that was written as bare text, as what the tool takes it for."""
+    """A value that was written as a string, parsed as JSON unless its parameter takes a string."""
     if not isinstance(value, str) or takes_text(spec, name):
         return value
     try:
@@ -91,7 +90,7 @@ def _typed(value: JsonValue, spec: ToolSpec, name: str) -> JsonValue:
 
 
 def takes_text(spec: ToolSpec, name: str) -> bool:
-    """Whether a parameter of the tool is a text, or may be one."""
+    """Whether a parameter of the tool may be a string."""
     properties: dict[str, Any] = spec.parameters.get("properties") or {}
     return _takes_text(properties.get(name), spec.parameters.get("$defs") or {})
 
@@ -142,7 +141,7 @@ def _member(name: str, schema: Any, defs: Mapping[str, Any], depth: int, require
 
 
 def _resolved(schema: Any, defs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema behind a local reference; an empty one for what is no schema."""
+    """The schema behind a local reference; `{}` if it is not a schema."""
     for _ in range(_MAX_DEPTH):
         if not is_object(schema) or "$ref" not in schema:
             break

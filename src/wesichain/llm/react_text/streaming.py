@@ -1,4 +1,4 @@
-"""Streaming: the part of a streamed reply that is no action, line by line."""
+"""Streaming: the text of a streamed reply without its actions, line by line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _LONGEST_MARKER = 32
 
 
 class SpeechFilter:
-    """Takes a reply in pieces and passes on what is no action. Made for one reply."""
+    """Filters the actions out of one streamed reply."""
 
     __slots__ = ("_invented", "_pending", "_silent", "_started")
 
@@ -19,11 +19,11 @@ class SpeechFilter:
         self._invented = False
 
     def feed(self, text: str) -> str:
-        """The part of this piece, and of the text held back before it, that can be shown."""
+        """The part of this piece, and of the pending text before it, that can be shown."""
         return "".join(map(self._feed, text.splitlines(keepends=True)))
 
     def end(self) -> str:
-        """The text left at the end of the reply."""
+        """The pending text at the end of the reply."""
         return self._emit() if self._pending else ""
 
     def _feed(self, piece: str) -> str:

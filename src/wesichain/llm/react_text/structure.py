@@ -1,11 +1,11 @@
-"""Structure: the sections of a reply (`Thought:`, `Action:`, whole calls), and what is only quoted in it.
+"""Structure: the sections of a reply (`Thought:`, `Action:`, whole calls), and its quoted parts.
 
-A marker stands at the start of a line, in any case, perhaps indented, numbered or set off in markdown. What
-stands in a closed code fence, in a quotation, in a comment or in an element that belongs to no call format
-(`<document>`, `<page>`) is quoted: there are no markers and no calls in it. A fence that begins the reply
-around its markers is only wrapping. Only a fence quotes within an action or its input: quotation marks and
-tags in arguments are part of them. A whole call, in a native form or as JSON that names its tool, is a
-section of its own; the block of code that ends a reply may hold one in JSON. Every scan is linear.
+A marker is at the start of a line, in upper or lower case; it may be indented, numbered or formatted in
+markdown. Text in a closed code fence, a quotation, a comment or an element that is not of a call format
+(`<document>`, `<page>`) is quoted: markers and calls in it do not count. A fence around the whole reply is
+ignored. Within an action or its input, only a fence quotes: quotation marks and tags in arguments are part of
+them. A whole call, in a native format or as JSON with the tool's name, is a section of its own; the code
+block at the end of a reply may be such a call in JSON. Every scan is linear.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Place: TypeAlias = tuple[int, int, str]  # with a mark, "fence", "quotation", "n
 QUOTED = (
     "the call is only quoted; write it on lines of its own, outside of quotations and code, if it is meant"
 )
-DECIDES = ("action", "input", "final", "answer", "call")  # the marks that make a reply a call or an answer
+DECIDES = ("action", "input", "final", "answer", "call")  # the marks of calls and answers
 
 
 class Section(Value):
-    """A marker's place in the reply: where it begins, where its text begins, and where that ends.
+    """A section of the reply: its mark, and where the mark, its text, and the end of its text are.
 
-    `whole` is what a whole call says, or why it cannot be read.
+    `whole` is a parsed whole call, or the error in it.
     """
 
     mark: Mark
@@ -43,8 +43,8 @@ class Section(Value):
     whole: TextReading | NoCallError | None = None
 
 
-# Possessive throughout (`++`, `*+`, `?+`): nothing is ever tried again, so the scan is linear.
-_BLANK = r"[ \t\xa0\u1680\u2000-\u200d\u202f\u205f\u2060\u3000\ufeff]"  # nothing that could end a line
+# Possessive quantifiers (`++`, `*+`, `?+`) everywhere: no backtracking, so that the scan is linear.
+_BLANK = r"[ \t\xa0\u1680\u2000-\u200d\u202f\u205f\u2060\u3000\ufeff]"  # no line breaks
 _JOINT = rf"(?:{_BLANK}|_)*+"
 _NUMBER = rf"{_BLANK}*+\d*+{_BLANK}*+\**+"
 _MARKER = rf"""
@@ -62,16 +62,16 @@ _FENCE = re.compile(rf"^{_BLANK}*+(`{{3,}}+|~{{3,}}+)([^\n`]*+)$", re.MULTILINE)
 _LINE = re.compile(rf"\n(?={_BLANK}*+[*\#taof])", re.IGNORECASE)  # before a line that may begin with a marker
 _RESULT = re.compile("(?P<observation><tool_response>|<observation>)", re.IGNORECASE)
 _BLOB = re.compile(r"^[^\S\n]*+(`*+)(?:json)?+[^\S\n]*+(?=[{\[])", re.MULTILINE | re.IGNORECASE)
-# Markers are groups with the names of marks; "plain" is the fence that closes the one around the reply.
+# Regex groups have the names of marks; "plain" is the closing fence of the one around the reply.
 _MARKS: Mapping[str, Mark] = {mark: mark for mark in get_args(Mark)}
 _LABEL = re.compile(rf"\s*+(?:{_MARKER}|question\s*+:)", re.IGNORECASE | re.VERBOSE)
 
 
 class TextReply:
-    """The text of a reply without a fence around it, its sections, and the spans of it that are quoted.
+    """The text of a reply without a fence around it, its sections, and its quoted spans.
 
-    `marks`: the markers of a dialect beside the classic ones, in groups with the names of marks. `failed` is
-    why what may have been meant as a call within a text is none.
+    `marks`: the markers of a dialect in addition to the classic ones, in groups with the names of marks.
+    `failed` is the error in text that looks like a call.
     """
 
     __slots__ = ("_truncated", "failed", "quoted", "sections", "text")
@@ -98,10 +98,10 @@ class TextReply:
         self.sections = list(self._scan(places))
 
     def _scan(self, places: list[Place]) -> Iterator[Section]:
-        """The sections; a plain one may be empty. None begins in a quotation or a call."""
+        """The sections; a plain one may be empty. No section begins in a quotation or a call."""
         mark: Mark = "plain"
         at = start = hidden = called = 0
-        is_broken = False  # a native call is quoted, or does not end: what follows may be part of it
+        is_broken = False  # a native call is quoted or does not end: the next text may be part of it
         for begin, end, kind in places:
             if begin < called:
                 continue
@@ -127,7 +127,7 @@ class TextReply:
         yield Section(mark, at, start, len(self.text))
 
     def _closes(self, mark: Mark, start: int, begin: int) -> bool:
-        """Whether the fence here, which closes the one around the reply, ends more than a thought."""
+        """Whether the closing fence of the reply ends more than a thought."""
         return mark not in ("plain", "thought") and bool(self.text[start:begin].strip())
 
     def _is_meant(self, begin: int, mark: Mark, start: int) -> bool:
@@ -136,7 +136,7 @@ class TextReply:
         return is_answer or self.begins_line(begin)
 
     def _call(self, place: Place, hidden: int, *, is_meant: bool) -> Section | None:
-        """The whole call that begins here; None where there is none."""
+        """The whole call that begins at a place; None if there is none."""
         begin, end, kind = place
         is_native = kind == "native"
         at = self.quoted[-1][0] if begin < hidden else begin
@@ -162,13 +162,12 @@ class TextReply:
         return line.startswith((">", "|")) or line.endswith(("`", '"', "'"))
 
     def _ends_with_code(self, start: int, at: int, end: int) -> bool:
-        """Whether a block of code begins with what stands here, and ends what the model has to say."""
+        """Whether a code block begins with this text, and ends the reply."""
         fence = _FENCE.match(self.text, start)
         return fence is not None and fence.end() + 1 == at and _REST.match(tidy(self.text[end:])) is not None
 
     def quotes(self, at: int, *, call: bool = True) -> bool:
-        """Whether the text at this place is quoted. A quotation that never ends may quote a call; it takes no
-        answer away."""
+        """Whether the text at this place is quoted. An unfinished quotation quotes a call, but no answer."""
         if self.quoted:
             place = bisect_right(self.quoted, at, key=itemgetter(0)) - 1
             if place >= 0 and at < self.quoted[place][1]:
@@ -176,14 +175,14 @@ class TextReply:
         return self._is_mentioned(at) or (call and _is_inside_quotes(self.text[:at]))
 
     def decides(self) -> bool:
-        """Whether a part of the reply is a call or an answer, or may be meant as one."""
+        """Whether a part of the reply is, or looks like, a call or an answer."""
         return self.failed is not None or any(section.mark in DECIDES for section in self.sections)
 
     def begins_line(self, at: int) -> bool:
         return not self._line_before(at).strip()
 
     def introduction(self, at: int) -> str:
-        """The line that leads to this place, if it is no thought and ends in a colon; else ""."""
+        """The line before this place, if it is not a thought and ends with a colon; else ""."""
         for section in reversed(self.sections):
             if section.at < at:
                 break
@@ -201,7 +200,7 @@ class TextReply:
 
 
 def _may_begin(kind: str, mark: Mark, *, is_meant: bool) -> bool:
-    """Whether a call may begin in a section: in no action, no result, and of an answer only a native one."""
+    """Whether a call may begin in a section: not in an action or a result, in an answer only a native one."""
     if mark in ("final", "answer"):
         return kind == "native" and is_meant
     return mark not in ("action", "input", "observation")
@@ -215,7 +214,7 @@ _TOOL_KEY = re.compile(f'"(?:{"|".join(TOOL_KEYS)}|function)"')
 
 
 def _calls(text: str) -> Iterator[Place]:
-    """Where native calls begin, and the first JSON that may name a tool."""
+    """The places of native calls, and of the first JSON that may have a tool's name."""
     if "<" in text or "[TOOL_CALLS]" in text:
         for found in CALL_START.finditer(text):
             yield found.start(), found.end(), "native"
@@ -225,7 +224,7 @@ def _calls(text: str) -> Iterator[Place]:
 
 
 def _tokens(text: str) -> list[Place]:
-    """The markers: each begins a line, so that only the starts of lines are tried."""
+    """The markers; only the starts of lines are tried."""
     starts = [line.end() for line in _LINE.finditer(text)]
     return [_place(token) for start in (0, *starts) if (token := _TOKEN.match(text, start))]
 
@@ -238,7 +237,7 @@ _BEGINNING = re.compile(r"[\s*`]*+[{\[<]")
 
 
 def _start_in_fence(text: str) -> int:
-    """Where the reply begins behind a fence that has it in it, and not only a thought; else 0."""
+    """Where the reply begins after a fence around all of it, and not only around a thought; else 0."""
     fence = _FENCE.match(text, len(text) - len(text.lstrip()))
     if fence is None:
         return 0
@@ -248,8 +247,7 @@ def _start_in_fence(text: str) -> int:
 
 
 def _fences(text: str, *, is_wrapped: bool = False) -> Iterator[Place]:
-    """The closed blocks of code; one that never closes hides nothing. Of a reply that a fence wraps, the line
-    that closes it ends a section as a marker would."""
+    """The closed code blocks. If a fence is around the whole reply, its closing line ends a section."""
     opener: re.Match[str] | None = None
     mark = ""
     for fence in _FENCE.finditer(text):
@@ -264,15 +262,15 @@ def _fences(text: str, *, is_wrapped: bool = False) -> Iterator[Place]:
 
 
 _TAG = re.compile(r"<(?:!--|(/?+)([A-Za-z][\w:.-]{0,40}+)(?=[\s>])[^<>]{0,200}+>)")
-# The elements of call formats: what stands in them is a call, and is not quoted.
+# The elements of call formats; their content is a call, not a quotation.
 _CALL_TAG = re.compile(
     r"(?:\w+[:_])?(?:tool|function)_calls?|tool|tool_input|final_answer|invoke|parameter|function|arg_\w+"
 )
 
 
 def _elements(text: str) -> Iterator[Place]:
-    """Comments and elements, from their first tag to their last. One that never ends is an element if its tag
-    has a line of its own; else it is only a word (`List<User>`)."""
+    """Comments and elements, from the opening to the closing tag. An unclosed element counts only if its tag
+    is on a line of its own; else it is only a word (`List<User>`)."""
     opened: dict[str, list[re.Match[str]]] = {}
     comment_end = 0
     for tag in _TAG.finditer(text):
@@ -306,7 +304,7 @@ _QUOTE_MARKS = re.compile(r'"++')
 
 
 def _is_inside_quotes(before: str) -> bool:
-    """Whether a quotation is open behind this text: in straight quotes, or one that its line does not end."""
+    """Whether a quotation is open at the end of this text: straight quotes, or others in its last line."""
     line = before[before.rfind("\n") + 1 :]
     if line.count("\u201c") > line.count("\u201d") or line.count("\u00ab") > line.count("\u00bb"):
         return True
@@ -319,7 +317,7 @@ def _is_inside_quotes(before: str) -> bool:
 
 
 def marker(line: str) -> tuple[Mark, int] | None:
-    """The marker that a line begins with, and where its text begins."""
+    """The marker at the beginning of a line, and where its text begins."""
     found = _TOKEN.match(line)
     if found is None or not found.group().rstrip("*").endswith((":", "\uff1a")):
         return None
@@ -327,5 +325,5 @@ def marker(line: str) -> tuple[Mark, int] | None:
 
 
 def quote(text: str) -> str:
-    """Text from outside, so marked that none of its lines can pass for one of the format's."""
+    """Text from outside, with a bar before each line that looks like a line of the format."""
     return "".join(f"| {line}" if _LABEL.match(line) else line for line in text.splitlines(keepends=True))

@@ -1,4 +1,4 @@
-"""Transcripts: the messages of a request as the steps of a ReAct run."""
+"""Transcripts: the messages of a request as steps of a ReAct run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias
 from wesichain.core import Action, FinalAnswer, JsonValue, Message, Observation, ReActStep, Role, Thought
 from wesichain.core.internal import Value, content_as_text
 
-# Marks on a reply that may be refused: the runtime hands them back with the message.
+# `Message.opaque` of replies that may be rejected; the runtime sends them back with the message.
 UNREADABLE: JsonValue = {"react_text": "unreadable"}
 ANSWER: JsonValue = {"react_text": "answer"}
 
@@ -23,7 +23,7 @@ TranscriptStep: TypeAlias = TextQuestion | ReActStep
 
 
 class TextTranscript(Value):
-    """A request, taken apart. `question` is what is asked now, `steps` what was done about it so far."""
+    """The parts of a request: `question` is the current question, `steps` are the steps since then."""
 
     instructions: str
     history: tuple[Message, ...]
@@ -32,10 +32,10 @@ class TextTranscript(Value):
 
 
 def read_messages(messages: Sequence[Message]) -> TextTranscript:
-    """Take the messages of a request apart.
+    """Split the messages of a request into its parts.
 
-    The last question is the one to answer. A user's message behind a tool's result or a refused
-    reply is no question: it is the runtime's word on that.
+    The last question is the current one. A user message after a tool result or a rejected reply is not a
+    question, but a message of the runtime.
     """
     instructions = "\n\n".join(message.text for message in messages if message.role is Role.SYSTEM)
     spoken = [message for message in messages if message.role is not Role.SYSTEM]
@@ -49,7 +49,7 @@ def read_messages(messages: Sequence[Message]) -> TextTranscript:
 
 
 def steps_of(messages: Sequence[Message]) -> Iterator[TranscriptStep]:
-    """The steps that the messages stand for."""
+    """The steps of the messages."""
     for index, message in enumerate(messages):
         match message.role:
             case Role.USER if _is_question(messages, index):

@@ -1,3 +1,3 @@
-"""The transport that the adapters share: one set of rules for retries, deadlines, limits and faults."""
+"""The transport that all adapters share: retries, deadlines, size limits and errors."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Faults: what a provider's refusals and silences mean, each in one line that says what to do."""
+"""Faults: the error for each way in which a provider fails, in one line that says what to do."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from wesichain.errors import CodecError, LlmError, LlmRejectedError, LlmResponse
 from wesichain.llm.calls import as_object, as_objects
 
 _TEMPORARY = frozenset({408, 409, 425, 429})  # and every 5xx
-# Servers without eyes or ears say so with any status (llama.cpp: 500): to ask again does not help.
+# A model without vision or audio gives any status (llama.cpp: 500); a retry does not help.
 _UNABLE = re.compile(
     r"\b(image|audio|multimodal|file|vision)\w*\b[^.]{0,40}\bnot (?:be )?supported", re.IGNORECASE
 )
-_WITHOUT = (
-    "this model does not take such content: leave it out, or say so with traits=LlmTraits(images=False)"
-)
+_WITHOUT = "the model does not accept such content: leave it out, or set traits=LlmTraits(images=False)"
 
-# Errors inside a reply carry a name instead of a status.
+# Errors inside a reply have a name instead of a status.
 _STATUS_OF = {
     "invalid_request_error": 400,
     "content_filter": 400,
@@ -44,7 +42,7 @@ _STATUS_OF = {
 
 
 class Endpoint(Value):
-    """Whom a client asks. No text made here holds the key, or more of the address than its host."""
+    """The server that a client calls. No error text has the key, or more of the address than the host."""
 
     __aside__: ClassVar[tuple[str, ...]] = ("key",)
 
@@ -52,53 +50,53 @@ class Endpoint(Value):
     model: str
     key_variable: str
     key: str = ""
-    is_borrowed: bool = False  # the SDK's client, and its key, are the caller's own
+    is_borrowed: bool = False  # the SDK's client, and its key, belong to the caller
 
     def refused(self, status: int, body: str, *, headers: Mapping[str, str], now: float) -> LlmError:
         """The error for an HTTP status that is not a success."""
         error = _error_in(body)
-        words, names = _words_and_names(error)
+        words, names = _message_and_names(error)
         after = retry_after(headers, now=now)
         if after is None:
             after = _retry_delay(error)
         return self._fault(status, words, names=names, verdict=headers.get("x-should-retry"), after=after)
 
     def reported(self, error: object) -> LlmError:
-        """The error for one that came inside a 200, as `{"message", "type", "code"}` or the like."""
-        words, names = _words_and_names(error)
+        """The error for one inside a 200 response, such as `{"message", "type", "code"}`."""
+        words, names = _message_and_names(error)
         given = [error.get("status_code"), error.get("code")] if is_object(error) else []
         codes = [code for code in given if isinstance(code, int) and 400 <= code < 600]
         status = codes[0] if codes else next((_STATUS_OF[name] for name in names if name in _STATUS_OF), 500)
         return self._fault(status, words, names=names)
 
     def unreachable(self, error: BaseException) -> LlmTransportError:
-        """The error for a connection that did not come about, or broke before the reply began."""
+        """The error for a connection that could not be opened, or was closed before the reply began."""
         why = self._line(str(error)) or type(error).__name__
         return LlmTransportError(
             f"cannot reach {self.host}: {why}; check base_url and the network", retryable=True
         )
 
     def overdue(self, seconds: float) -> LlmTransportError:
-        """The error for a reply that took too long as a whole."""
+        """The error for a reply that took longer than `total`."""
         return LlmTransportError(
-            f"no complete reply from {self.host} within {seconds:g} s; ask again, or allow more with total=",
+            f"no complete reply from {self.host} within {seconds:g} s; try again, or allow more with total=",
             retryable=True,
         )
 
     def silent(self, seconds: float) -> LlmTransportError:
-        """The error for a provider that sends nothing."""
+        """The error for a provider that sends nothing for `deadline` seconds."""
         return LlmTransportError(
-            f"no byte from {self.host} for {seconds:g} s; ask again, or allow more with deadline=",
+            f"no byte from {self.host} for {seconds:g} s; try again, or allow more with deadline=",
             retryable=True,
         )
 
     def cut(self, error: BaseException | None = None) -> LlmResponseError:
-        """The error for a reply that broke off."""
+        """The error for a reply that was cut off."""
         why = f" ({self._line(str(error)) or type(error).__name__})" if error else ""
-        return LlmResponseError(f"the reply of {self.host} was cut off{why}; ask again", retryable=True)
+        return LlmResponseError(f"the reply of {self.host} was cut off{why}; try again", retryable=True)
 
     def unreadable(self, what: str) -> LlmResponseError:
-        """The error for a 200 whose body is not a reply."""
+        """The error for a 200 response whose body is not a reply."""
         return LlmResponseError(
             f"{self.host} answered 200 with {self._line(what)}; check that base_url is the API itself",
             retryable=True,
@@ -115,7 +113,7 @@ class Endpoint(Value):
     ) -> LlmError:
         is_temporary = (status in _TEMPORARY or status >= 500) and not _UNABLE.search(words[:1000])
         retryable = is_temporary and "insufficient_quota" not in names
-        if verdict in ("true", "false"):  # the provider knows better than the status
+        if verdict in ("true", "false"):  # what the provider says counts more than the status
             retryable = verdict == "true"
         detail = f": {self._line(words)}" if words.strip() else ""
         advice = _WITHOUT if _UNABLE.search(words[:1000]) else self._advice(status, names)
@@ -125,9 +123,9 @@ class Endpoint(Value):
 
     def _advice(self, status: int, names: tuple[str, ...]) -> str:
         if "insufficient_quota" in names or status == 402:
-            return "the quota is used up: check the plan and its billing"
+            return "the quota is used up: check the plan and the billing"
         if "content_filter" in names:
-            return "its content filter refused the prompt: rephrase it"
+            return "its content filter rejected the prompt: rephrase it"
         if "context_length_exceeded" in names or status == 413:
             return "the conversation is too long for the model: shorten it"
         if "model_not_found" in names or status == 404:
@@ -136,20 +134,20 @@ class Endpoint(Value):
             if self.is_borrowed:
                 return "check the key of the client that was passed as client="
             if not self.key:
-                return f"no key was sent, since {self.key_variable} goes to its own host alone: pass api_key="
+                return f"no key was sent, as {self.key_variable} is for its own host only: pass api_key="
             return f"check the key: {self.key_variable} or api_key="
         if status == 403:
             return f"check that the key may use {self.model!r}"
         if status == 429:
-            return "it wants fewer requests: wait, or use a RateLimiter"
+            return "it allows fewer requests: wait, or use a RateLimiter"
         if 300 <= status < 400:
-            return "redirects are not followed, the key would go along: set base_url to the final address"
+            return "redirects are not followed, to protect the key: set base_url to the final address"
         if status >= 500 or status in _TEMPORARY:
-            return "the provider is busy or broken: ask again later"
+            return "the provider is overloaded or failing: try again later"
         return "the request was not accepted: change it"
 
     def _line(self, text: str) -> str:
-        """Foreign text as one short printable line, without the key."""
+        """Text from outside as one short printable line, without the key."""
         if self.key:
             text = text.replace(self.key, "***")
         line = " ".join(text.split())
@@ -185,8 +183,8 @@ def _until(date: str, now: float) -> float | None:
     return wait if wait >= 0 else None
 
 
-def _words_and_names(error: object) -> tuple[str, tuple[str, ...]]:
-    """The message of an error, and its names, the most telling first."""
+def _message_and_names(error: object) -> tuple[str, tuple[str, ...]]:
+    """The message of an error, and its names, the most specific first."""
     if not is_object(error):
         return (error if isinstance(error, str) else ""), ()
     words = next((error[key] for key in ("message", "detail", "msg") if isinstance(error.get(key), str)), "")
@@ -195,7 +193,7 @@ def _words_and_names(error: object) -> tuple[str, tuple[str, ...]]:
 
 
 def _error_in(body: str) -> object:
-    """The error in a body, which may be anything."""
+    """The error in a response body of any form."""
     text = body.strip()
     try:
         value: Any = parse_json(text)
@@ -207,7 +205,7 @@ def _error_in(body: str) -> object:
 
 
 def _retry_delay(error: object) -> float | None:
-    """The seconds to wait that Google puts into the details of an error: `"retryDelay": "34s"`."""
+    """The seconds to wait that Google gives in the details of an error: `"retryDelay": "34s"`."""
     delays = [note.get("retryDelay") for note in as_objects(as_object(error).get("details"))]
     given = next((delay for delay in delays if isinstance(delay, str)), "")
     return _seconds(given.removesuffix("s"))

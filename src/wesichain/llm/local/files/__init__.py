@@ -1,3 +1,3 @@
-"""Model files: which are known, where they are kept, and how they get there."""
+"""Model files: the known models, the cache, and downloads."""
 
 __all__: list[str] = []

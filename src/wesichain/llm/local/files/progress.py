@@ -1,4 +1,4 @@
-"""The progress of a long download, told to the person who waits for it, and how they stop it."""
+"""The progress of a download, and its cancellation."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ class Progress(Protocol):
     """Receives the progress of a download."""
 
     def say(self, text: str) -> None:
-        """A sentence: what begins now, or why a source was given up."""
+        """Report what begins now, or why a source failed."""
         ...
 
     def advance(self, done: int, total: int) -> None:
-        """So many bytes of so many; called often."""
+        """Report the bytes downloaded so far, and their total. Called often."""
         ...
 
 
 class StderrProgress:
-    """A bar that redraws itself on a terminal; a line every ten percent elsewhere."""
+    """A progress bar on a terminal, otherwise a line every ten percent."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -49,11 +49,11 @@ class StderrProgress:
 
 
 class StoppedError(Exception):
-    """The person, or the task that waited, gave up."""
+    """The download was cancelled."""
 
 
 class FetchProgress:
-    """Progress, and the wish to stop, in the one value that every source is handed."""
+    """Progress and cancellation, passed to every source."""
 
     def __init__(self, progress: Progress | None = None, stop: threading.Event | None = None) -> None:
         self._progress = progress
@@ -64,7 +64,7 @@ class FetchProgress:
             self._progress.say(text)
 
     def tick(self, done: int, total: int) -> None:
-        """Tell how far it is; raises `StoppedError` if nobody waits any longer."""
+        """Report progress; raises `StoppedError` if the download was cancelled."""
         self.check()
         if self._progress is not None:
             self._progress.advance(done, total)

