@@ -76,7 +76,8 @@ def test_nothing_is_dropped_in_silence(wire: Any, parts: list[Part]) -> None:
     lines = 0
     for part in parts:
         if isinstance(part, Text):
-            assert to_json(part.text.strip())[1:-1] in body  # Converse takes no blank texts
+            is_left_out = wire is converse and not part.text.strip()  # Converse refuses blank texts
+            assert is_left_out or to_json(part.text)[1:-1] in body
         elif not ((part.data and part.base64 in body) or (part.url and to_json(part.url)[1:-1] in body)):
             lines += 1
     assert len(omitted) >= lines
