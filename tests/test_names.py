@@ -1,8 +1,4 @@
-"""Names in the words of the field: no module, class or function is named with a word that only this project uses so.
-
-`names_to_change.txt` lists what was named so before: a line whose name is gone has to go, and none may be added.
-`python tests/test_names.py > tests/names_to_change.txt` writes it anew.
-"""
+"""Names use the words of the field: no module, class or function has a word that only this project used so."""
 
 from __future__ import annotations
 
@@ -12,7 +8,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "wesichain"
-KNOWN = Path(__file__).with_name("names_to_change.txt")
 
 # What such a name should say instead: emits, records, receives, returns, stores, the status, a noun for what it holds.
 WORDS = frozenset(
@@ -53,16 +48,9 @@ def offenders() -> set[str]:
 
 
 def test_no_name_uses_a_word_of_our_own() -> None:
-    known = set(KNOWN.read_text(encoding="utf-8").splitlines())
-    now = offenders()
-    assert now - known == set(), "name these in the words of the field"
-    assert known - now == set(), f"these are gone: delete their lines from {KNOWN.name}"
+    assert offenders() == set(), "name these in the words of the field"
 
 
 def test_words_are_looked_for_inside_names() -> None:
     assert all(map(is_private_english, ("told_since", "ShownContext", "_given", "retell_spare", "HeldLog")))
     assert not any(map(is_private_english, ("foundation", "emit", "AdviceShown", "resettle", "sites_of")))
-
-
-if __name__ == "__main__":
-    print("\n".join(sorted(offenders())))

@@ -53,7 +53,7 @@ def test_a_request_without_settings_is_written_as_before() -> None:
 def test_what_the_other_sets_wins_and_the_rest_stays(ours: ModelSettings, other: ModelSettings) -> None:
     merged = ours.merge(other)
     for name in ("temperature", "max_tokens", "top_p", "seed", "stop", "reasoning", "tool_choice", "cache"):
-        expected = other if name in other.given() else ours
+        expected = other if name in other.set_fields() else ours
         assert getattr(merged, name) == getattr(expected, name)
     assert merged.extra == {**ours.extra, **other.extra}
 
@@ -116,7 +116,7 @@ def test_a_wrong_value_is_refused_by_name(given: dict[str, Any]) -> None:
 def test_a_value_at_its_bounds_is_taken(given: dict[str, Any]) -> None:
     made = ModelSettings(**given)
     ((name, value),) = given.items()
-    assert made.given() == (name,)
+    assert made.set_fields() == (name,)
     assert repr(made) == f"ModelSettings({name}={tuple(value) if name == 'stop' else value!r})"
 
 

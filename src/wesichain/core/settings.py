@@ -57,7 +57,7 @@ class ModelSettings(Value, omit_defaults=True):
         A field at its default is not set, so `cache="auto"` and `stop=()` override nothing. `extra` is
         merged key by key.
         """
-        given = {name: getattr(other, name) for name in other.given()}
+        given = {name: getattr(other, name) for name in other.set_fields()}
         if "extra" in given:
             given["extra"] = {**self.extra, **other.extra}
         return replace(self, **given) if given else self
@@ -68,10 +68,10 @@ class ModelSettings(Value, omit_defaults=True):
 
     @override
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.given())
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.set_fields())
         return f"ModelSettings({shown})"
 
-    def given(self) -> tuple[str, ...]:
+    def set_fields(self) -> tuple[str, ...]:
         """The names of the fields that are set."""
         return tuple(name for name in _NAMES if getattr(self, name) != getattr(NO_SETTINGS, name))
 

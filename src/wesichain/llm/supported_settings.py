@@ -249,7 +249,7 @@ def _demands(settings: ModelSettings) -> Iterator[tuple[str, Demand]]:
     beside = "effort"
     if settings.reasoning is None or settings.reasoning == "off":
         beside = settings.reasoning or "default"
-    for name in settings.given():
+    for name in settings.set_fields():
         value = getattr(settings, name)
         match name:
             case "temperature" | "top_p" | "stop":

@@ -92,7 +92,7 @@ class TextReAct:
         below = _settings_of_text(settings)
         if self._chat_model is not None:
             check_settings(self._chat_model, below)
-        elif not self._passes_settings and (refused := {*below.given()} - {"stop"}):
+        elif not self._passes_settings and (refused := {*below.set_fields()} - {"stop"}):
             raise ConfigError(
                 f"{type(self._text_model).__name__}.complete_text takes no settings, so "
                 f"{', '.join(sorted(refused))} cannot be set; add a parameter `settings` to it"
