@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import tomllib
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -91,6 +92,21 @@ def test_the_doctor_knows_every_extra_and_the_keys_of_every_provider(
     assert re.search(r"ok +GEMINI_API_KEY +set", out)
     for name in (*extras.keys() - {"all"}, "AWS_ACCESS_KEY_ID"):
         assert name in out
+
+
+def test_the_doctor_looks_for_a_server_at_the_port_of_its_address(
+    wesichain: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[tuple[str, int]] = []
+
+    def refuse(address: tuple[str, int], **_: float) -> None:
+        tried.append(address)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    for url in ("https://models.example/v1", "http://models.example/v1", "http://models.example:8000/v1"):
+        wesichain("doctor", url=url)
+    assert [port for host, port in tried if host == "models.example"] == [443, 80, 8000]
 
 
 def test_the_doctor_says_what_can_be_reached(wesichain: Command) -> None:

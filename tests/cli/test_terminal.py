@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import settle
 from wesichain.agent import Approve, ApproveWith, Refuse
 from wesichain.cli.terminal import ask_for_decisions, confirm
 from wesichain.core import ToolCall
@@ -52,6 +53,8 @@ async def asked(keyboard: int, capsys: Any, *lines: str, **waits: Any) -> tuple[
         else:
             os.write(keyboard, line.encode())
     decided = await asyncio.wait_for(asking, 30)
+    await settle()
+    assert asyncio.all_tasks() == {asyncio.current_task()}, "nothing waits for Ctrl-C any more"
     return decided and decided["t"], shown + capsys.readouterr().err
 
 

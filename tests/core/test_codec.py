@@ -40,6 +40,7 @@ from wesichain.core.internal import (
     LogView,
     Spent,
     Value,
+    find_json_object,
     json_changes,
     parse_json,
     same,
@@ -327,6 +328,24 @@ def test_a_value_among_the_data_of_another_is_written_by_its_own_rules() -> None
 def test_two_json_values_are_compared_strictly(one: Any, two: Any, changes: list[Any]) -> None:
     assert list(json_changes(one, two)) == changes
     assert same(one, two) == (not changes)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param('{"a": {"b": 1}}', {"a": {"b": 1}}, id="alone"),
+        pytest.param('Here it is:\n```json\n{"a": 1}\n```\nDone.', {"a": 1}, id="with-text-around-it"),
+        pytest.param("{}", {}, id="empty"),
+        pytest.param("nothing", None, id="none"),
+        pytest.param("5}", None, id="only-an-end"),
+        pytest.param("} or {", None, id="the-end-first"),
+        pytest.param("{what I mean is}", None, id="no-json"),
+        pytest.param('{"a": 1} or {"a": 2}', None, id="two"),
+        pytest.param("[1, 2]", None, id="an-array"),
+    ],
+)
+def test_the_json_object_in_a_reply(text: str, found: Any) -> None:
+    assert find_json_object(text) == found
 
 
 @pytest.mark.parametrize("innermost", ["", "1", '"a"'])

@@ -283,6 +283,19 @@ async def test_a_run_that_its_policy_halted_can_be_resumed(url: str) -> None:
         assert (await durable.run("hi", run_id="r")).output == "well"
 
 
+async def test_a_run_that_fails_here_raises_from_the_error_of_its_model(url: str) -> None:
+    mine = ConnectionError("ill")
+
+    def reply(_: LlmRequest) -> Any:
+        raise mine
+
+    async with DurableAgent(Agent(FunctionLlm(reply)), "agent", database_url=url) as durable:
+        with pytest.raises(RunFailedError) as caught:
+            await durable.run("hi", run_id="r")
+        assert caught.value.__cause__ is not None
+        assert caught.value.__cause__.__cause__ is mine, "with the traceback of the model's client"
+
+
 # --- cancels -----------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from tests.durable.looks import several_looks
 from tests.waiting import until
 from wesichain.durable.engine import Engine, engine_for, release
@@ -107,6 +109,20 @@ async def test_a_cancelled_run_keeps_what_it_had_come_to(url: str) -> None:
         assert row_of(engine, "r").run.status == "cancelled"
         assert engine.store.ledger.cancelled_ending("r") == f"stopped: {CANCELLED}"
         await until(lambda: is_empty(engine))
+
+
+async def test_a_cancelled_start_cancels_only_the_run_that_it_has_begun(url: str) -> None:
+    gate = Gate()
+    async with engine_of(url, gate) as engine:
+        assert engine.store.ledger.begin(new("theirs"))
+        for run_id in ("theirs", "own"):
+            starting = asyncio.create_task(engine.start(service_of(engine), new(run_id)))
+            await asyncio.sleep(0)  # until it waits for the database
+            starting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+        assert [row_of(engine, run_id).is_cancelled for run_id in ("theirs", "own")] == [False, True]
+        gate.open.set()
 
 
 async def test_what_another_has_taken_over_is_ended_by_nobody_here(url: str) -> None:

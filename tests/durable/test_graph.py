@@ -211,6 +211,23 @@ async def test_what_is_being_kept_when_a_run_ends_is_kept_and_the_rest_is_its_en
     assert [from_json(JournalRecord, text).told for text in kept] == [(first,)]
 
 
+async def test_events_of_a_resumed_run_are_stored_beside_the_earlier_ones() -> None:
+    kept: dict[str, str] = {}
+
+    async def step(name: str, act: Any) -> str:
+        assert name not in kept, "a step with this name is read instead of written"
+        kept[name] = await act()
+        return kept[name]
+
+    events = [RunCompleted("r", 0, number, 0.0, "x", Usage()) for number in range(6)]
+    for process in (events[:2], events[2:5], events[5:]):
+        journal = EventJournal({**kept}, step, clock=SystemClock(), version="v", inner_runs=InnerRuns())
+        for event in process:
+            journal.emit(event)
+            await journal.flush()
+    assert [from_json(JournalRecord, text).told for text in kept.values()] == [(event,) for event in events]
+
+
 async def test_arguments_that_do_not_fit_are_asked_about_again(url: str, tmp_path: Path) -> None:
     @tool(approval=True)
     def send(to: str) -> str:

@@ -378,6 +378,9 @@ def test_the_numbers_of_a_queue(store: Store) -> None:
 
 def test_a_run_is_erased_with_all_that_is_kept_of_it_once_it_is_over(store: Store) -> None:
     begin(store, "r")
+    assert claim(store, "dead") == ["r"]
+    store.leases.recover("dead")
+    assert store.database.read("SELECT id FROM wesichain_suspects") != [], "its process has died"
     (mine,) = store.queue.claim("me", Serving("a", "v"), free=1)
     child = NewChild("c", "r", "inner", "dig")
     store.steps.keep(

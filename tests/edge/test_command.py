@@ -42,7 +42,7 @@ TASK = {"task": "hi"}
 def started(folder: Path, *args: str) -> Iterator[httpx2.Client]:
     (folder / "program.py").write_text(PROGRAM)
     command = [*python(), "-m", "wesichain", "api", *args, "--port", "0"]
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         assert select([process.stdout], [], [], 30)[0], "it never said where it is"
@@ -51,10 +51,10 @@ def started(folder: Path, *args: str) -> Iterator[httpx2.Client]:
             yield client
     finally:
         process.terminate()
-        assert process.stdout is not None
-        rest = process.stdout.read()
-        process.stdout.close()
-        assert process.wait(20) == 0
+        rest, notes = process.communicate(timeout=20)
+        assert process.returncode == 0
+        who = "clients with the token" if "--token" in args else "this machine only"
+        assert f"{args[0]}, for {who}; Ctrl-C ends it" in notes
         assert rest == ("closed\n" if "program.py:opening" in args else "")
 
 

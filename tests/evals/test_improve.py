@@ -124,6 +124,7 @@ async def test_the_rewriter_sees_what_did_not_help() -> None:
 WORSE = [
     pytest.param([], id="no-proposal"),
     pytest.param(["nonsense"], id="a-reply-that-cannot-be-read"),
+    pytest.param([{"tools": ["pay", {"name": ["pay"], "description": RULE}]}], id="no-name-of-a-tool"),
     pytest.param([proposal("Be kind."), proposal("Be brief.")], id="rewritings-that-do-not-help"),
 ]
 

@@ -104,6 +104,9 @@ REFUSED = [
     pytest.param(rule("Give the amount in cents.", parameter="cents"), id="a-parameter-that-does-not-exist"),
     pytest.param(rule("Give the amount in cents.", about="opinion"), id="another-kind"),
     pytest.param(rule(""), id="an-empty-rule"),
+    pytest.param(
+        dump_json({"about": "order", "tool": ["refund"], "rule": "Give cents."}), id="no-name-of-a-tool"
+    ),
     pytest.param("I have nothing to say", id="no-array"),
     pytest.param("{what I mean is}", id="no-json-between-braces"),
     pytest.param('[1, "x", null]', id="an-array-of-other-things"),

@@ -31,7 +31,7 @@ from tests.trace.test_otel import own, parent, said
 from wesichain import END, START, Agent, AgentRuntime, CancellationToken, GraphBuilder, tool
 from wesichain.agent import Interrupted, SqliteConversations
 from wesichain.agent.model_names import resolve_model
-from wesichain.core import LlmResponse, Usage
+from wesichain.core import LlmRequest, LlmResponse, Message, Role, Usage
 from wesichain.core.internal import around
 from wesichain.errors import NodeFailedError
 from wesichain.llm.google import GoogleClient
@@ -223,6 +223,37 @@ async def test_a_real_client_names_provider_and_tokens(world: World) -> None:
     assert said(chat)["gen_ai.response.model"] == "stub"
     (invoked,) = world.named("invoke_agent")
     assert said(invoked)["gen_ai.provider.name"] == "openai"
+
+
+async def test_a_client_without_a_run_leaves_the_span_of_an_earlier_call_alone(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(text("hi"), text("again")) as url:
+        client = OpenAiClient("gpt-5", base_url=url, api_key="k")
+        await Agent(client).run("hello")
+        await client.complete(LlmRequest("gpt-5", (Message(Role.USER, "hello"),)))
+    assert len(world.named("chat gpt-5")) == 1
+    assert "ended span" not in caplog.text, "the SDK warns of a change after the end"
+
+
+async def test_a_run_has_the_provider_of_its_first_model_call(world: World) -> None:
+    class Router(ScriptedLlm):
+        """Sends every call but the first to another provider."""
+
+        @property
+        def provider(self) -> str:
+            return "acme" if self.requests else "groq"
+
+    @tool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    await Agent(Router([calls(("look", {})), "done"]), tools=[look]).run("go")
+    providers = [said(span)["gen_ai.provider.name"] for span in world.named("chat scripted")]
+    assert providers == ["groq", "acme"]
+    (run,) = world.named("invoke_agent")
+    assert said(run)["gen_ai.provider.name"] == "groq"
 
 
 class Mine(SimpleNamespace):

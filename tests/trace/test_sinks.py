@@ -84,7 +84,11 @@ class TestABufferedSink:
 
     def test_goes_on_after_its_sink_raised(self, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.WARNING, "wesichain.trace"), BufferedSink(Broken()) as buffered:
-            for event in run():
+            first, *rest = run()
+            buffered.emit(first)
+            assert buffered.flush(timeout=10)
+            assert len(caplog.records) == 1, "the first failure is logged at once"
+            for event in rest:
                 buffered.emit(event)
             assert buffered.flush(timeout=10)
             assert buffered.failures == len(run())
@@ -136,3 +140,6 @@ class TestABufferedSink:
     def test_needs_room_for_one(self) -> None:
         with pytest.raises(ConfigError):
             BufferedSink(CollectingSink(), max_queue=0)
+        with BufferedSink(CollectingSink(), max_queue=1) as buffered:
+            buffered.emit(run()[0])
+        assert buffered.dropped == 0

@@ -121,6 +121,7 @@ def test_other_origins_are_refused(client: TestClient, headers: Any, status: int
         pytest.param("application/json", "{", 400, id="broken-json"),
         pytest.param("application/json", '{"a":1,"a":2}', 400, id="a-key-given-twice"),
         pytest.param("application/json; charset=utf-8", "[]", 400, id="no-object"),
+        pytest.param("application/json", " " * 1_048_576, 400, id="as-long-as-allowed"),
         pytest.param("application/json", " " * 1_048_577, 413, id="too-long"),
     ],
 )

@@ -36,6 +36,13 @@ def test_recordings_are_filtered_at_both_sides_of_a_limit(store: RunStore) -> No
     assert (ids(store, mark="good"), ids(store, mark="none")) == ("1", "2 0")
 
 
+def test_a_page_without_a_filter_reads_no_other_recordings(store: RunStore) -> None:
+    store.page_of(Filter(), limit=1)
+    assert len(store._known) == 2, "the page, and whether there is a next one"
+    store.page_of(Filter(search="x"), limit=1)
+    assert len(store._known) == 3
+
+
 def test_pages_of_recordings(store: RunStore) -> None:
     first, following = store.page_of(Filter(), limit=2)
     assert [one.run_id for one in first] == ["run-2", "run-1"]

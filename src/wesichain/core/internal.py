@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from .codec import JsonObject as JsonObject
 from .codec import check_depth as check_depth
 from .codec import dump_json as dump_json
+from .codec import find_json_object as find_json_object
 from .codec import form_of as form_of
 from .codec import forms_in as forms_in
 from .codec import forms_to_jsonl as forms_to_jsonl

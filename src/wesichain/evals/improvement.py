@@ -31,14 +31,14 @@ from wesichain.core.internal import (
     Value,
     dump_json,
     field,
+    find_json_object,
     is_array,
     is_object,
-    parse_json,
     replace,
     to_plain,
     traits_of,
 )
-from wesichain.errors import CodecError, ConfigError, LlmError
+from wesichain.errors import ConfigError, LlmError
 from wesichain.policy import Budget
 
 from .cases import Case
@@ -266,10 +266,10 @@ class _Rewriter:
         messages = (Message(Role.SYSTEM, self._prompt), Message(Role.USER, dump_json(facts)))
         try:
             reply = await self._llm.complete(LlmRequest(model, messages, output_schema=_schema(texts)))
-            found: object = parse_json(reply.content[reply.content.find("{") : reply.content.rfind("}") + 1])
-        except (LlmError, CodecError):
+        except LlmError:
             return None
-        return _read(found, texts) if is_object(found) else None
+        found = find_json_object(reply.content)
+        return None if found is None else _read(found, texts)
 
 
 def _schema(texts: AgentTexts) -> dict[str, Any]:
@@ -291,9 +291,10 @@ def _read(found: Mapping[str, Any], texts: AgentTexts) -> AgentTexts | None:
     proposed, items = found.get("instructions"), found.get("tools")
     new = proposed.strip() if isinstance(proposed, str) else ""
     tools = dict(texts.tools)
-    for item in items if is_array(items) else ():
-        if is_object(item) and item.get("name") in tools and isinstance(item.get("description"), str):
-            tools[str(item["name"])] = str(item["description"]).strip() or tools[str(item["name"])]
+    for item in filter(is_object, items if is_array(items) else ()):
+        name, description = str(item.get("name")), item.get("description")
+        if name in tools and isinstance(description, str):
+            tools[name] = description.strip() or tools[name]
     instructions = texts.instructions if texts.instructions is None else new or texts.instructions
     return AgentTexts(instructions, tools)
 

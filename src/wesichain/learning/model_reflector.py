@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from wesichain.core import LlmRequest, LlmResponse, Message, Role, ToolCallingLlm
-from wesichain.core.internal import Value, dump_json, is_object, parse_json, replace
-from wesichain.errors import CodecError, ConfigError, WesichainError
+from wesichain.core.internal import Value, dump_json, find_json_object, replace
+from wesichain.errors import ConfigError, WesichainError
 from wesichain.trace import redact
 
 from .entities.bullets import PlaybookBullet, Provenance, ToolCallingStrategy
@@ -147,9 +147,9 @@ def _lesson(
 ) -> PlaybookBullet | None:
     """Return the lesson of a reply; None if it has none, or the guard refuses it."""
     tools = {str(spec["name"]): spec for spec in specs}
-    item = _object_in(text)
+    item = find_json_object(text) or {}
     kind = _KINDS.get(str(item.get("about")))
-    tool, rule = item.get("tool"), one_line(str(item.get("rule") or ""))
+    tool, rule = str(item.get("tool")), one_line(str(item.get("rule") or ""))
     if kind is None or tool not in tools or guard.refusal(rule):
         return None
     parameter = str(item.get("parameter") or "")
@@ -239,16 +239,6 @@ def _reply_schema(specs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
     required = [*properties]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-
-
-def _object_in(text: str) -> Mapping[str, Any]:
-    """Return the JSON object in a reply, ignoring text around it; empty if there is none."""
-    start, end = text.find("{"), text.rfind("}")
-    try:
-        found: object = parse_json(text[start : end + 1]) if 0 <= start < end else None
-    except CodecError:
-        return {}
-    return found if is_object(found) else {}
 
 
 def _sentence(tool: str, parameter: str, rule: str) -> str:

@@ -219,6 +219,11 @@ def test_what_only_looks_like_a_key_is_left_alone(text: str) -> None:
         pytest.param("token: abcdef", "token: [redacted:secret]", id="six letters behind a colon"),
         pytest.param("pwd: abc", "pwd: [redacted:secret]", id="three letters behind a colon"),
         pytest.param("signing_key=abc", "signing_key=[redacted:secret]", id="a key of an owner"),
+        pytest.param(
+            f"{'İ' * 9} password=hunter2",
+            f"{'İ' * 9} password=[redacted:secret]",
+            id="letters that grow in lower case",
+        ),
         pytest.param("db pass=abc", "db pass=abc", id="a word that is pass alone"),
         pytest.param("db_pass=abc", "db_pass=[redacted:secret]", id="a name that ends in pass"),
         pytest.param(

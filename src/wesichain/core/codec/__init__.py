@@ -6,6 +6,7 @@ from .json import JsonObject as JsonObject
 from .json import JsonValue as JsonValue
 from .json import check_depth as check_depth
 from .json import dump_json as dump_json
+from .json import find_json_object as find_json_object
 from .json import is_array as is_array
 from .json import is_object as is_object
 from .json import json_changes as json_changes

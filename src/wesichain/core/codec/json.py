@@ -50,6 +50,15 @@ def parse_json(text: str | bytes) -> Any:
     return value
 
 
+def find_json_object(text: str) -> dict[str, Any] | None:
+    """Return the JSON object in a model's reply, ignoring text around it; None if there is none."""
+    try:
+        found: dict[str, Any] = parse_json(text[text.find("{") : text.rfind("}") + 1])
+    except CodecError:
+        return None
+    return found
+
+
 def json_writer(default: Callable[[Any], Any] | None = None) -> Callable[[object], str]:
     """Return a function that writes JSON text; `default` converts objects that JSON does not support."""
     slow = json.JSONEncoder(
