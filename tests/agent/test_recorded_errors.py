@@ -1,16 +1,77 @@
-"""What a replay charges for the recorded events of a call."""
+"""Recorded errors that are raised again, and what a replay charges for the recorded events of a call."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from tests.agent.kit import call, replayed, say
 from tests.agent.test_tree import DOWN, PRICES, priced
-from wesichain.agent import Agent
+from wesichain.agent import Agent, RaisedError
+from wesichain.core import from_json, to_json
+from wesichain.errors import LlmTransportError
 from wesichain.policy import Budget, Recovery, Retry
 from wesichain.tools import ToolContext, tool
+
+
+class QuotaError(LlmTransportError):
+    """An error of a user's own client, whose constructor takes other arguments."""
+
+    def __init__(self, limit: int, unit: str) -> None:
+        super().__init__(f"more than {limit} {unit}")
+
+
+def refused_value() -> ValidationError:
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(int).validate_python("x")
+    return caught.value
+
+
+def raised_from(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "classes"),
+    [
+        pytest.param(LlmTransportError("down"), (LlmTransportError,), id="of-the-framework"),
+        pytest.param(KeyError("city"), (KeyError,), id="built-in"),
+        pytest.param(
+            UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), (UnicodeDecodeError,), id="of-arguments"
+        ),
+        pytest.param(QuotaError(5, "tokens"), (QuotaError,), id="of-the-user"),
+        pytest.param(
+            raised_from(LlmTransportError("down"), QuotaError(5, "tokens")),
+            (LlmTransportError, QuotaError),
+            id="raised-from-another",
+        ),
+        pytest.param(refused_value(), (ValueError,), id="that-cannot-be-created"),
+        pytest.param(ExceptionGroup("several", [ValueError()]), (ExceptionGroup,), id="a-group"),
+    ],
+)
+def test_a_recorded_error_has_its_class_and_text_again(
+    error: Exception, classes: tuple[type[Exception], ...]
+) -> None:
+    again = from_json(RaisedError, to_json(RaisedError.of(error))).revived()
+    assert (type(again).__name__, str(again)) == (type(error).__name__, str(error))
+    chain = [again] if again.__cause__ is None else [again, again.__cause__]
+    assert all(isinstance(one, kind) for one, kind in zip(chain, classes, strict=True))
+
+
+def test_a_recorded_error_of_a_class_that_is_gone_is_an_exception() -> None:
+    again = RaisedError("gone.module:Outer.LostError", "lost", cause="gone.module:LostError").revived()
+    assert (type(again).__name__, str(again), again.__cause__) == ("LostError", "lost", None)
+    assert RaisedError("LostError", "lost").revived().args == ("lost",), "of a recording without modules"
+
+
+def test_a_tool_error_is_raised_again_from_a_class_that_cannot_be_created() -> None:
+    name = f"{ValidationError.__module__}:{ValidationError.__qualname__}"
+    again = RaisedError("ToolExecutionError", "no number", cause=name).revived_for(call("count"))
+    assert isinstance(again.__cause__, ValueError)
+
 
 FREELY = Recovery({Exception: Retry(consume_budget=False)}, limit=99)
 

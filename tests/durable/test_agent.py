@@ -14,6 +14,7 @@ from typing import Any, cast
 import pytest
 from pydantic import BaseModel
 
+from tests.waiting import until
 from tests.warm import python
 from wesichain import Agent, Budget, ObserveErrors, Recovery, tool
 from wesichain.agent import Approve, ApproveWith, Interrupted, Provide, Refuse
@@ -281,6 +282,37 @@ async def test_a_run_that_its_policy_halted_can_be_resumed(url: str) -> None:
         is_well = True
         assert (await durable.resume("r")).output == "well"
         assert (await durable.run("hi", run_id="r")).output == "well"
+
+
+class QuotaError(Exception):
+    """An error of a user's own client."""
+
+
+@pytest.mark.parametrize("kind", [LlmTransportError, QuotaError])
+async def test_a_run_that_waits_to_retry_is_retried_by_the_next_process(
+    url: str, kind: type[Exception]
+) -> None:
+    sink, is_well = CollectingSink(), False
+
+    def reply(_: LlmRequest) -> Any:
+        if is_well:
+            return "well"
+        raise kind("ill")
+
+    def process(delay: float) -> DurableAgent[str]:
+        agent = Agent(FunctionLlm(reply), policy=Recovery({kind: Retry(delay=delay)}))
+        return DurableAgent(agent, "agent", database_url=url, lease=1.0, events=sink)
+
+    async with process(3600.0) as first:
+        await first.enqueue("hi", run_id="r")
+        stop = CancellationToken()
+        serving = asyncio.create_task(first.serve(stop, grace=0.0))
+        await until(lambda: any(event.kind == "step_failed" for event in sink.events))
+        stop.cancel()
+        await serving
+    is_well = True
+    async with process(0.0) as second:
+        assert (await second.run("hi", run_id="r")).output == "well"
 
 
 async def test_a_run_that_fails_here_raises_from_the_error_of_its_model(url: str) -> None:

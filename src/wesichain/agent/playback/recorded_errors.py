@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
@@ -44,9 +43,11 @@ _UNASKED = "the model could not be asked: "
 
 def revived_error(kind: str, message: str, *, retryable: bool = False) -> Exception:
     """An exception with the recorded class, if this program knows it, and the recorded text."""
-    known = getattr(errors, kind, None) or getattr(builtins, kind, None)
-    base = known if isinstance(known, type) and issubclass(known, Exception) else Exception
-    error = cast("Exception", type(kind, (base,), {"__str__": _text_of})(message))
+    ours: Any = getattr(errors, kind, None)
+    is_ours = isinstance(ours, type) and issubclass(ours, Exception)
+    base = cast("type[Exception]", ours) if is_ours else _loaded_class(kind) or Exception
+    revived: Any = type(kind.rpartition(":")[2].rpartition(".")[2], (base,), {"__str__": _text_of})
+    error: Exception = revived(message) if is_ours else _without_constructor(revived, message)
     if isinstance(error, LlmError):
         error.retryable = retryable  # read by policies
     return error
@@ -59,17 +60,17 @@ def _text_of(error: Exception) -> str:
 class RaisedError(Value, omit_defaults=True):
     """The recorded fields of an error. Its class is looked up by name, and nothing is imported for it."""
 
-    error: str
+    error: str  # the class: its name, with its module if it is neither of `wesichain.errors` nor built in
     message: str
     retryable: bool = False
     retry_after: float | None = None
-    cause: str = ""  # the class of the exception that a tool itself raised
+    cause: str = ""  # the class of the exception that it was raised from
 
     @classmethod
     def of(cls, error: BaseException) -> RaisedError:
         after = getattr(error, "retry_after", None)
         return cls(
-            type(error).__name__,
+            type(error).__name__ if _is_ours(error) else name_of(type(error)),
             str(error),
             bool(getattr(error, "retryable", False)),
             float(after) if isinstance(after, int | float) else None,
@@ -81,6 +82,7 @@ class RaisedError(Value, omit_defaults=True):
         error = revived_error(self.error, self.message, retryable=self.retryable)
         if isinstance(error, LlmError):
             error.retry_after = self.retry_after
+        error.__cause__ = _revived_cause(self.cause, self.message) if self.cause else None
         return error
 
     def revived_for(
@@ -95,10 +97,21 @@ class RaisedError(Value, omit_defaults=True):
         return error
 
 
-def _revived_cause(name: str, message: str) -> Exception | None:
-    """The exception that a tool raised, for policies, if this program has its class loaded.
+def _is_ours(error: BaseException) -> bool:
+    return getattr(errors, type(error).__name__, None) is type(error)
 
-    Nothing is imported, and no constructor is called.
+
+def _revived_cause(name: str, message: str) -> Exception | None:
+    """The exception that an error was raised from, for policies, if this program has its class loaded."""
+    found = _loaded_class(name)
+    return None if found is None else _without_constructor(found, message)
+
+
+def _loaded_class(name: str) -> type[Exception] | None:
+    """The class of exceptions with this name, `module:Class` or that of a built-in; nothing is imported.
+
+    For a class that needs arguments, such as Pydantic's `ValidationError`, it is the nearest base class
+    that needs none.
     """
     module, _, path = name.rpartition(":")
     found: object = sys.modules.get(module or "builtins")
@@ -106,11 +119,25 @@ def _revived_cause(name: str, message: str) -> Exception | None:
         found = getattr(found, part, None)
     if not (isinstance(found, type) and issubclass(found, Exception)):
         return None
-    if issubclass(found, ExceptionGroup):  # a group needs errors, which are not recorded
+    return next(filter(_is_creatable, cast("tuple[type[Exception], ...]", found.__mro__)))
+
+
+def _is_creatable(kind: type[Exception]) -> bool:
+    if issubclass(kind, ExceptionGroup):
+        return True
+    try:
+        kind.__new__(kind)
+    except TypeError:
+        return False
+    return True
+
+
+def _without_constructor(kind: type[Exception], message: str) -> Exception:
+    if issubclass(kind, ExceptionGroup):  # a group needs errors, which are not recorded
         return ExceptionGroup.__new__(
-            cast("type[ExceptionGroup[Exception]]", found), message, [Exception(message)]
+            cast("type[ExceptionGroup[Exception]]", kind), message, [Exception(message)]
         )
-    error: Exception = found.__new__(found)
+    error: Exception = kind.__new__(kind)
     error.args = (message,)
     return error
 
