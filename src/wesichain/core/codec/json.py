@@ -52,12 +52,19 @@ def parse_json(text: str | bytes) -> Any:
 
 def json_writer(default: Callable[[Any], Any] | None = None) -> Callable[[object], str]:
     """Return a function that writes JSON text; `default` converts objects that JSON does not support."""
-    slow = json.JSONEncoder(
-        ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"), default=default
-    )
-    # `encode` creates this for every call, which takes as long as writing a small text.
+    # `JSONEncoder.encode` creates this for every call, which takes as long as writing a small text.
     encoder: Any = json.encoder
-    known = (None, slow.default, encoder.encode_basestring, None, ":", ",", False, False, False)
+    known = (
+        None,
+        json.JSONEncoder(default=default).default,
+        encoder.encode_basestring,
+        None,
+        ":",
+        ",",
+        False,
+        False,
+        False,
+    )
     pieces = encoder.c_make_encoder(*known)
     return lambda value: _write(value, pieces)
 
