@@ -52,19 +52,10 @@ def parse_json(text: str | bytes) -> Any:
 
 def json_writer(default: Callable[[Any], Any] | None = None) -> Callable[[object], str]:
     """Return a function that writes JSON text; `default` converts objects that JSON does not support."""
+    convert = json.JSONEncoder(default=default).default
     # `JSONEncoder.encode` creates this for every call, which takes as long as writing a small text.
     encoder: Any = json.encoder
-    known = (
-        None,
-        json.JSONEncoder(default=default).default,
-        encoder.encode_basestring,
-        None,
-        ":",
-        ",",
-        False,
-        False,
-        False,
-    )
+    known = (None, convert, encoder.encode_basestring, None, ":", ",", False, False, False)
     pieces = encoder.c_make_encoder(*known)
     return lambda value: _write(value, pieces)
 
