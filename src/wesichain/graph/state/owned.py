@@ -76,14 +76,14 @@ def plain_list(value: Any) -> Any:
 
 def clone(value: Any) -> Any:
     """Return a copy of a value, in which all mutable values are copied."""
-    kind: Any = type(value)
+    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]  # any class
     copy = _copier(kind)
     return value if copy is None else copy(value)
 
 
 def is_copied(value: Any) -> bool:
     """Whether nodes receive a copy of this value, since it could be changed in place."""
-    kind: Any = type(value)
+    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]  # any class
     copy = _copier(kind)
     return copy is not None and not (copy is _copy_tuple and _all_shared(value))
 

@@ -47,7 +47,7 @@ def parse_where(where: Mapping[str, Any] | None) -> Filter:
             conditions.append((field, OPERATORS[name], value))
 
     if not conditions:
-        return lambda *_: True
+        return lambda _bullet, _domain: True
 
     def passes(bullet: PlaybookBullet, domain: str) -> bool:
         return all(
