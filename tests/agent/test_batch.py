@@ -89,6 +89,22 @@ async def test_a_cancel_of_the_token_given_is_heard_two_levels_down() -> None:
     assert told == ["enough"] * 3, "each run has the time to end by itself"
 
 
+async def test_after_a_stop_a_call_that_waits_for_its_turn_does_not_begin() -> None:
+    effects, token = Effects(), CancellationToken()
+
+    async def hang(_: Any) -> Any:
+        asyncio.get_running_loop().call_soon(token.cancel, "enough")
+        await asyncio.sleep(PATIENCE)
+
+    inner = Agent(FunctionLlm(hang), name="inner").as_tool()
+    turns = [call("inner", {"task": "t"}, id="a"), call("inner", {"task": "t"}, id="b"), call("act")]
+    agent = Agent(ScriptedLlm([say(*turns)]), tools=[inner, effects.tool("act")], tool_concurrency=2)
+    outcome = await agent.outcome("q", cancellation=token)
+    assert isinstance(outcome, Interrupted)
+    begun = [event.call_id for event in outcome.events if isinstance(event, ToolDispatched)]
+    assert (begun, effects.done) == (["a", "b"], {})
+
+
 async def test_a_child_whose_task_is_cancelled_with_its_parent_s_is_kept() -> None:
     effects = Effects()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from tests.agent.kit import call, replayed, say
 from wesichain.agent import Agent, Completed
 from wesichain.errors import ToolExecutionError, ToolTimeoutError
@@ -13,7 +15,9 @@ from wesichain.testing import ScriptedLlm
 from wesichain.tools import ToolContext, tool
 
 
-async def test_a_replay_begins_calls_in_the_order_in_which_they_began() -> None:
+async def test_a_replay_begins_calls_in_the_order_in_which_they_began(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     tries: list[str] = []
     began, ended = asyncio.Event(), asyncio.Event()
 
@@ -54,5 +58,7 @@ async def test_a_replay_begins_calls_in_the_order_in_which_they_began() -> None:
     outcome = await program().outcome("q")
     assert isinstance(outcome, Completed)
     assert tries == ["patient", "hasty", "long", "hasty", "patient"]
+    caplog.clear()
     again = await replayed(outcome, program())
     assert list(again.events) == list(outcome.events)
+    assert caplog.messages == [], "no sink has failed"

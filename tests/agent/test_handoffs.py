@@ -449,6 +449,14 @@ def test_approved_arguments_are_those_of_the_present_agents_tool() -> None:
     assert "refunded 9" in [message.text for message in result.messages]
 
 
+def test_wrong_arguments_for_a_tool_of_another_agent_are_named() -> None:
+    first = desk(say(call("refund", {"amount": 5})))
+    outcome = asyncio.run(first.outcome("q"))
+    assert isinstance(outcome, Interrupted)
+    with pytest.raises(ConfigError, match="- amount: expected an integer"):
+        asyncio.run(first.resume(outcome, {outcome.pending[0].token: ApproveWith({"amount": "lots"})}))
+
+
 def test_an_agent_as_a_tool_hands_over_and_waits() -> None:
     def tree() -> Agent[Any]:
         inner = desk(say(call("refund", {"amount": 5})), "Refunded.")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.kit import call, say
+from tests.agent.kit import call, replayed, say
 from tests.draws import sampled
 from wesichain.agent import Agent, Approve, Completed, Failed, Interrupted, Outcome, replay
 from wesichain.core import LlmRequest, LlmResponse, ReActState, Role, StepFailed, from_json, to_json
@@ -304,6 +304,23 @@ async def test_a_limit_above_that_is_met_below_is_met_again_in_a_replay(ways: An
             assert isinstance(outcome.error, BudgetExceededError), outcome
         replayed = await replay(Recording(outcome.run_id, outcome.events), program())
         assert [*replayed.events] == [*outcome.events]
+
+
+async def test_a_limit_of_the_highest_of_three_runs_is_that_run_s_in_a_replay() -> None:
+    def program() -> Agent[Any, str]:
+        middle = Agent(
+            FunctionLlm(lambda _: say(call("reader", {"task": "t"}), content="Not yet.")),
+            tools=[endless().as_tool()],
+            name="middle",
+            on_limit="partial",
+        )
+        model = ScriptedLlm([say(call("middle", {"task": "t"}))])
+        return Agent(model, tools=[middle.as_tool()], budget=Budget(steps=5))
+
+    outcome = await program().outcome("go")
+    again = await replayed(outcome, program())
+    assert isinstance(outcome, Failed)
+    assert list(again.events) == list(outcome.events)
 
 
 @pytest.mark.parametrize("depth", [1, 2])

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from tests.agent.kit import ADD, add, call, say
-from tests.agent.test_tree import DOWN, stored
+from tests.agent.test_tree import DOWN, Canceller, stored
 from wesichain.agent import AgentRuntime, Completed, Failed
-from wesichain.policy import Recovery, Retry, SelfCorrect
+from wesichain.core import ToolCompleted
+from wesichain.policy import Budget, Recovery, Retry, SelfCorrect
 from wesichain.testing import FunctionLlm, ScriptedLlm
 from wesichain.tools import CancellationToken
 
@@ -37,6 +38,17 @@ async def test_a_model_call_that_is_cut_off_costs_what_it_cost(free: bool) -> No
     outcome = await runtime.resume(held)
     assert isinstance(outcome, Completed)
     assert (outcome.spent.steps, outcome.spent.free_retries) == (1, int(free))
+
+
+async def test_a_run_that_is_resumed_at_its_limit_ends_with_the_model_s_last_text() -> None:
+    token = CancellationToken()
+    runtime = AgentRuntime(
+        ScriptedLlm([say(ADD, content="I add.")]), [add], budget=Budget(steps=1), on_limit="partial"
+    )
+    events = Canceller(ToolCompleted, token.cancel)
+    outcome = await runtime.resume(stored(await runtime.run("q", cancellation=token, events=events)))
+    assert isinstance(outcome, Completed)
+    assert (outcome.text, outcome.stopped_by) == ("I add.", "steps")
 
 
 async def test_mistakes_are_forgiven_as_long_as_they_are_not_in_a_row() -> None:

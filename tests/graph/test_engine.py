@@ -203,7 +203,7 @@ def boom(_: Any) -> None:
         pytest.param(lambda _: {"nn": 1}, "node 'a': it wrote the key 'nn', which Log does not have; its keys: log, n, x", id="unknown-key"),
         pytest.param(lambda _: {1: 1}, "node 'a': it wrote the key 1", id="a-key-that-is-not-text"),
         pytest.param(lambda _: Send("a", 1), "return StateUpdate", id="it-returns-a-Send"),
-        pytest.param(lambda _: StateUpdate(up=1), "there is no graph outside", id="it-addresses-a-graph-that-is-not-there"),
+        pytest.param(lambda _: StateUpdate(up=1), "this graph has no outer graph", id="it-addresses-a-graph-that-is-not-there"),
         pytest.param(lambda _: StateUpdate(5), "it returned int", id="a-StateUpdate-of-a-number"),
     ],
 )  # fmt: skip

@@ -13,7 +13,8 @@ import psutil
 import pytest
 
 from tests.graph.kit import Log
-from wesichain.graph import Checkpointer, ExecutionOptions, GraphBuilder, MemoryCheckpointer, Send
+from wesichain.graph import Checkpointer, ExecutionOptions, GraphBuilder, MemoryCheckpointer, Send, threads
+from wesichain.graph.checkpoints.journal import ThreadJournal
 from wesichain.graph.sqlite import SqliteCheckpointer
 
 
@@ -67,6 +68,18 @@ async def test_ten_thousand_runs_take_no_memory() -> None:
     await runs(10_000, MemoryCheckpointer())
     gc.collect()
     assert process.memory_info().rss - before < 8_000_000
+
+
+async def test_a_graph_keeps_only_its_recent_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_MOST", 2)
+    builder = GraphBuilder(Log).add_node("x", lambda _: {"log": ["x"]}).set_entry("x")
+    graph = builder.build(MemoryCheckpointer())
+    for number in range(5):
+        await graph.invoke({}, ExecutionOptions(thread_id=f"recent-{number}"))
+    gc.collect()
+    journals = [one for one in gc.get_objects() if isinstance(one, ThreadJournal)]
+    kept = {one.thread_id for one in journals if one.thread_id.startswith("recent-")}
+    assert kept == {"recent-3", "recent-4"}
 
 
 @pytest.mark.parametrize("is_plain", [False, True], ids=["async", "returns-a-coroutine"])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any, TypedDict
 
 import pytest
 
 from tests.graph.kit import Log, note
+from tests.waiting import PATIENCE
 from wesichain import Agent
 from wesichain.core import LlmRequest, LlmResponse, Message, Role
 from wesichain.errors import ConfigError
@@ -51,6 +53,22 @@ async def test_custom_values_come_from_threads_and_from_inner_graphs_in_order() 
 def test_a_mode_that_there_is_not_is_refused(modes: Any) -> None:
     with pytest.raises(ConfigError, match="use one or more of events, values, updates, messages, custom"):
         nested().build().stream({}, modes=modes)
+
+
+async def test_closing_a_stream_stops_its_run() -> None:
+    ended: list[str] = []
+
+    async def hang(_: Log, ctx: GraphContext) -> None:
+        ctx.emit("begun")
+        try:
+            await asyncio.sleep(PATIENCE)
+        finally:
+            ended.append("hang")
+
+    stream = GraphBuilder(Log).add_node("hang", hang).set_entry("hang").build().stream({}, modes=("custom",))
+    async with stream:
+        assert (await anext(stream)).data == "begun"
+    assert ended == ["hang"]
 
 
 async def test_a_single_mode_may_be_a_text() -> None:

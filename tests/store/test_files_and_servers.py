@@ -100,6 +100,26 @@ async def test_the_file_is_for_its_owner_alone_and_says_what_it_is(kind: Kind, t
     db.close()
 
 
+@each_kind
+async def test_a_new_file_that_another_process_is_writing_is_waited_for(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = sqlite3.connect(tmp_path / "new.db", isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    waits: list[float] = []
+
+    def release(seconds: float) -> None:
+        waits.append(seconds)
+        other.execute("ROLLBACK")
+
+    monkeypatch.setattr(time, "sleep", release)
+    store = kind.sqlite(tmp_path / "new.db")
+    await kind.write(store, 1)
+    assert len(waits) == 1
+    store.close()
+    other.close()
+
+
 def _written(kind: Kind, path: Path) -> None:
     store = kind.sqlite(path)
     asyncio.run(kind.write(store, 1))

@@ -450,6 +450,8 @@ def test_a_long_name_is_hashed() -> None:
     names = {cassette_path(Path("t.py"), f"test_{'x' * 300}{end}").name for end in "ab"}
     assert len(names) == 2
     assert max(map(len, names)) < 90
+    recorded = cassette_path(Path("t/test_x.py"), "x" * 81).name
+    assert recorded == f"{'x' * 67}-4d1f7bb876c6.jsonl", "a later version finds earlier recordings"
     assert cassette_path(Path("t/test_x.py"), "x" * 80).name == f"{'x' * 80}.jsonl", "the longest that stays"
 
 

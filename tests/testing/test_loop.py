@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from wesichain.testing.simulation import loop as loops
-from wesichain.testing.simulation.loop import StuckError, virtual_loop
+from wesichain.testing.simulation.loop import StuckError, VirtualWatch, virtual_loop
 
 
 def test_a_loop_that_turns_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,3 +85,23 @@ def test_a_thread_that_never_returns_ends_the_simulation() -> None:
 
     with pytest.raises(StuckError, match=r"has not returned within 0\.05 s"):
         virtual_loop(1, thread_seconds=0.05).run(wait())
+
+
+def test_a_watch_looks_once_a_pause_until_it_is_stopped() -> None:
+    async def main() -> None:
+        loop: Any = asyncio.get_running_loop()
+        looks: list[float] = []
+
+        def look() -> float:
+            looks.append(loop.time())
+            return 1.0
+
+        watch = VirtualWatch(loop, look)
+        watch.start()
+        watch.wake()  # ends the first pause, and begins no second row of looks
+        await asyncio.sleep(2.5)
+        watch.stop()
+        await asyncio.sleep(10)
+        assert [at - looks[0] for at in looks] == pytest.approx([0.0, 1.0, 2.0])
+
+    virtual_loop(1).run(main())

@@ -38,6 +38,7 @@ from wesichain.testing import (
     simulate,
     simulate_sync,
 )
+from wesichain.testing.simulation import simulate as simulating
 from wesichain.testing.simulation.faults import FaultPlan
 from wesichain.testing.simulation.simulate import simulated
 from wesichain.trace import load
@@ -426,6 +427,33 @@ def test_where_many_faults_are_needed_one_at_another_place_may_do_as_well() -> N
     """Three of six would have to be done: four calls raise, or the run is cancelled once."""
     (kind,) = faulty(3)
     assert kind != "tool_raises"
+
+
+@pytest.mark.parametrize(
+    ("limits", "most"),
+    [
+        pytest.param({"_MOST_TRIES": 5, "_MOST_ELSEWHERE": 0}, 10, id="of-runs"),
+        pytest.param({"_MOST_TURNS": 1}, 1, id="of-turns-of-the-loop"),
+    ],
+)
+def test_shrinking_ends_at_its_limit(
+    limits: dict[str, int], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worlds: list[list[int]] = []
+
+    def world() -> list[int]:
+        worlds.append([])
+        return worlds[-1]
+
+    def count(**limits: int) -> int:
+        before = len(worlds)
+        with monkeypatch.context() as patch:
+            for name, limit in limits.items():
+                patch.setattr(simulating, name, limit)
+            simulate_sync(replace(six_pieces(3), world=world), seeds=[5], faults=Faults.none(tool_raises=1.0))
+        return len(worlds) - before
+
+    assert 0 < count(**limits) - count(_MOST_TURNS=0) <= most
 
 
 def test_a_run_is_cancelled_once_and_dies_as_often_as_it_may() -> None:

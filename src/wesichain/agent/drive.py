@@ -101,7 +101,7 @@ class Drive(Mutable, Generic[OutT]):
     def resume_from(
         self, outcome: Interrupted[OutT], decided: tuple[Decided, ...], decisions: Mapping[str, Decision]
     ) -> None:
-        """Take up the unfinished work of an interrupted run, with the decisions on its calls."""
+        """Continue the unfinished work of an interrupted run, with the decisions on its calls."""
         self._decided = decided
         phase, unfinished = self.phase, outcome.unfinished
         arrived = unfinished.reply if unfinished is not None and not unfinished.judged else None
@@ -121,9 +121,9 @@ class Drive(Mutable, Generic[OutT]):
         return self.phase
 
     async def _advance(self, *, once: bool) -> Any:
-        """Take the transition that the phase leads to, whatever it takes, and the next, to the end."""
+        """Take the next transition, or with `once=False` all transitions to the end."""
         task = asyncio.current_task()
-        if task is not self.run.task:  # of the same one, a cancel since the last step is still to be seen
+        if task is not self.run.task:  # for the same task, a cancellation since the last step still counts
             self.run.driven_by(task)
         if not self._has_begun:
             self.begin()
@@ -133,8 +133,8 @@ class Drive(Mutable, Generic[OutT]):
             try:
                 if pressure is not None and not isinstance(phase, _ENDED):
                     await run.wait(pressure())
-                # Nobody derives from the phases: `isinstance` of a struct takes ten times as long where it is
-                # none, and a class pattern makes a set, a list and a tuple.
+                # Phases have no subclasses. `isinstance` with a struct class takes ten times as long
+                # if the result is False, and a class pattern creates a set, a list and a tuple.
                 if type(phase) is Thinking:
                     following: Phase[OutT] = await turn.think(phase)
                 elif type(phase) is Acting:
@@ -143,7 +143,7 @@ class Drive(Mutable, Generic[OutT]):
                     following = phase.think()
                 else:  # it has ended
                     break
-            except BaseException as cause:  # noqa: BLE001  # every way to end a run, a bug of ours included
+            except BaseException as cause:  # noqa: BLE001  # any exception ends the run, also one from a bug
                 following = await self._broken(cast("Active[OutT]", phase), cause)
             previous = phase
             self.phase = phase = following
@@ -246,11 +246,11 @@ class Drive(Mutable, Generic[OutT]):
         except LimitAbove as above:
             return self._fail(phase.observe(batch.observed()), above.error)
         finally:
-            run.batch = None  # each has the other: nothing but the garbage collector would free them
+            run.batch = None  # they reference each other: only the garbage collector would free them
         observed = batch.observed()
         checked = None
         if batch.finish is not None and limit is None:
-            run.check_stop()  # before the results count as observed: a resume ends with them too
+            run.check_stop()  # before the results are observed: a resumed run then ends with them too
             checked = await self._finish_with(phase, batch.finish)
         observing = phase.observe(observed)
         turn.observed(observing.trail.length - len(batch.notes), went_well=batch.went_well)
@@ -263,12 +263,12 @@ class Drive(Mutable, Generic[OutT]):
             following = await self._change(observing, batch)
         tally, self._batch, turn.limit = run.tally, None, limit
         tally.limit = None if limit is None else limit.resource
-        if batch.repeats is not None:  # the run is past these calls: no resume counts them again
+        if batch.repeats is not None:  # these calls are complete: a resumed run does not count them
             tally.last_call, tally.last_result, tally.repeats = batch.repeats
         return following
 
     async def _prepare(self, phase: Acting[OutT], batch: Batch[OutT]) -> list[PendingCall]:
-        """Prepare the calls where tools can change, or a journal remembers what approval rules returned."""
+        """Prepare the calls if tools can change, or if a journal stores the results of approval rules."""
         run = self.run
         if run.current_agent is not None and self._was_interrupted:
             self._was_interrupted = False
@@ -349,14 +349,14 @@ class Drive(Mutable, Generic[OutT]):
             else:
                 unfinished = batch.unfinished()
                 if run.current_agent is not None and batch.is_settled:
-                    run.current_agent.take(batch.done())  # as where the results were observed before the stop
+                    run.current_agent.take(batch.done())  # as if observed before the stop
         elif turn.arrived is not None:
             unfinished = Unfinished(turn.arrived, judged=False)
         return phase.interrupt(
             reason,
             spent=run.spent(),
             step=run.step,
-            told=turn.emitted_in_steps,  # so that the log of the next part has all messages that no step had
+            told=turn.emitted_in_steps,  # the next part then emits all messages that no step had
             unfinished=unfinished,
             tally=copy(run.tally),  # the run may continue after a snapshot
             pending=pending,
@@ -365,7 +365,7 @@ class Drive(Mutable, Generic[OutT]):
     # --- ending --------------------------------------------------------------------------------------
 
     def _cut_off(self, phase: Active[OutT], reason: str = TASK_CANCELLED) -> None:
-        """Interrupt the run because its task was cancelled, and stop everything that still works for it."""
+        """Interrupt the run because its task was cancelled, and stop everything that it started."""
         run = self.run
         run.stop_below(reason)
         self._previous = phase
@@ -419,7 +419,7 @@ class Drive(Mutable, Generic[OutT]):
 
     @property
     def _last_active(self) -> Active[OutT]:
-        """The phase before the end, or the present one."""
+        """The phase before the end, or the current one."""
         ended = isinstance(self.phase, _ENDED)
         return cast("Active[OutT]", self._previous if ended else self.phase)
 
@@ -473,7 +473,7 @@ def program_ended(cause: BaseException) -> str:
 
 
 class OpenRun(Protocol[OutT]):
-    """A run that was opened, to be taken to its end or step by step."""
+    """An open run, which can be run to its end or step by step."""
 
     @property
     def phase(self) -> Phase[OutT]: ...
@@ -519,7 +519,7 @@ class PastRun(Generic[OutT]):
 
 
 def calls_before(phase: AnyPhase) -> Iterator[ToolCall]:
-    """The calls of a run from before, or of a history."""
+    """The calls of an earlier part of the run, or of its history."""
     for message in phase.messages:
         yield from message.tool_calls
     if phase.info.opened_by:  # a handoff may have dropped messages

@@ -6,8 +6,8 @@
 
 A phase is an immutable value. A transition is a method that returns the next phase, and the return
 annotations are the transition table. Nothing here waits, reads a clock or does I/O. The phases of a run
-share append-only logs (`Trail`), so that the cost of a transition depends on what it adds alone.
-Users can make an `Idle` phase, with `AgentRuntime.start(task)`, and no other.
+share append-only logs (`Trail`), so that the cost of a transition depends only on what it adds.
+Users can create only an `Idle` phase, with `AgentRuntime.start(task)`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class RunInfo(Value):
     agent: str = "agent"  # the name of the agent that acts now
     opened_by: str = ""  # the name of the agent that began the run, if it was handed off since
     model: str = ""  # of this run, if it is not the agent's
-    settings: ModelSettings | None = None  # of this run, over those of its agent
+    settings: ModelSettings | None = None  # of this run; they override those of its agent
     budget: Budget | None = None  # of this run, if it is not the agent's
     events: list[Any] = field(default_factory=list[Any])  # see `events_in`
 
@@ -105,7 +105,7 @@ class Unfinished(Value, omit_defaults=True):
     """The work in progress of an interrupted run: a reply, and the results of its calls so far.
 
     A reply that is not `judged` arrived as the run was stopped, and is processed when the run is resumed.
-    `attempts` counts how often each call was begun; `decisions` are those of people on the calls.
+    `attempts` counts how often each call was begun; `decisions` are the human decisions on them.
     """
 
     __always__: ClassVar[tuple[str, ...]] = ("done", "attempts", "decisions")
@@ -296,7 +296,7 @@ class Failed(_Ended[OutT]):
     @staticmethod
     @override
     def _own(saved: _Saved) -> tuple[Any, ...]:
-        """The error has its class again, without its cause, which is not stored."""
+        """The error, of its original class, without its cause, which is not stored."""
         known = getattr(errors, saved.error, AgentError)
         is_one = isinstance(known, type) and issubclass(known, AgentError)
         error = (known if is_one else AgentError)(saved.message)
@@ -389,7 +389,7 @@ class _Saved(Value):
 
 
 def _remade(phase: Any, fields: tuple[Any, ...]) -> Any:
-    """Make a phase again that was pickled or deep-copied."""
+    """Restore a phase that was pickled or deep-copied."""
     return _maker_of(phase)(*fields)
 
 
@@ -441,7 +441,7 @@ class Thinking(_Active[OutT]):
     """The phase before a model call."""
 
     def act(self, reply: LlmResponse) -> Acting[OutT]:
-        """Run the calls of a reply. A reply without calls leads on too, to an error for the model."""
+        """Run the calls of a reply. After one without calls, an error is returned to the model."""
         text, calls = reply.content, reply.tool_calls
         is_kept = text or calls or reply.finish_reason == "pause"  # a pause may have no text
         turn = (turn_of(reply),) if is_kept else ()
@@ -478,7 +478,7 @@ class Acting(_Active[OutT]):
     reply: LlmResponse
 
     def observe(self, observed: Sequence[Observed]) -> Observing[OutT]:
-        """Take the results of the calls, one for each call and in their order, then any notes."""
+        """Add the results of the calls, one for each call and in order, then any notes."""
         messages: list[Message] = []
         for item in observed:
             call_id, content = item.call_id, item.parts or item.text
@@ -498,8 +498,8 @@ class Observing(_Active[OutT]):
         return replace(_THINKING, info=self.info, trail=self.trail)
 
 
-_ASSISTANT, _TOOL = Role.ASSISTANT, Role.TOOL  # to look a member up takes a third of making the message
-# Transitions replace the fields of these: to call `_maker_of(...)` takes three times as long.
+_ASSISTANT, _TOOL = Role.ASSISTANT, Role.TOOL  # a lookup takes a third of the time of creating a message
+# Transitions replace the fields of these: calling `_maker_of(...)` takes three times as long.
 _IDLE: Idle[Any] = _maker_of(Idle)(None, None)
 _THINKING: Thinking[Any] = _maker_of(Thinking)(None, None)
 _ACTING: Acting[Any] = _maker_of(Acting)(None, None, None)

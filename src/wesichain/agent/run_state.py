@@ -124,12 +124,12 @@ class RunState(Mutable, Generic[OutT]):
     tally: Tally
     deps: Any
     scope: tuple[str, ...]
-    own_settings: ModelSettings | None  # of this run, over those of whoever acts in it
+    own_settings: ModelSettings | None  # of this run; they override those of the acting agent
     now: Callable[[], float]
     remembers: bool
-    has_own_clock: bool  # durations are by a clock that was injected, not by a journal
-    is_bare: bool  # nothing but its end can end a wait
-    # A set, but one that the garbage collector need not look at.
+    has_own_clock: bool  # durations are measured by an injected clock, not by a journal
+    is_bare: bool  # without a token and a time limit: a wait ends only with its effect
+    # A set, as a dict that the garbage collector does not track.
     used_ids: dict[str, None] = field(default_factory=dict[str, None], init=False)
     task: asyncio.Task[Any] | None = field(default=None, init=False)
     # Waits for a slow reader.
@@ -212,11 +212,11 @@ class RunState(Mutable, Generic[OutT]):
             return self._token
 
     def stop_below(self, reason: str) -> None:
-        """Stop everything that still works for this run, which has ended."""
+        """Stop everything that this run started, after its end."""
         self.token.cancel(reason)
 
     def give_up(self, reason: str) -> None:
-        """End the log of a run that still works after its call has ended, and detach its account."""
+        """End the log of a run that continues after its call has ended, and detach its account."""
         if self.batch is not None:
             self.batch.give_up()
         self.emitter.run_interrupted(0, reason, Spent())
@@ -276,7 +276,7 @@ class RunState(Mutable, Generic[OutT]):
         raise self.out_of_time()
 
     def fault_of(self, cause: BaseException) -> BaseException:
-        """The error for a `CancelledError` in a task that nobody has cancelled; any other cause as it is."""
+        """The error for a `CancelledError` in a task that was not cancelled; any other cause is returned."""
         task, token = asyncio.current_task(), self._token  # middleware may call from a task of its own
         if not isinstance(cause, asyncio.CancelledError) or task is None:
             return cause

@@ -255,7 +255,7 @@ def _frontier(
 
 
 def check_target(definition: Definition, source: str, target: object) -> str | Send:
-    """A target that there is; anything else is an error that names the place."""
+    """Return the target if it exists; raise an error that names its source if not."""
     if isinstance(target, str):
         if target in definition.nodes or target == END:
             return target

@@ -126,7 +126,7 @@ class SemanticCurator:
             )
 
         for bullet in {item.id: item for item in _candidates(view, near, reflection)}.values():
-            shown, helped = _is_advised(bullet, reflection), _helped(bullet, reflection)
+            shown, helped = _exposure(bullet, reflection), _helped(bullet, reflection)
             is_other = bool(bullet.cases) and reflection.went_elsewhere(bullet.tool_sequence)
             is_changed = bool(changed_tools(bullet, reflection.tools))
             if shown is not None or helped is not None or is_other or is_changed:
@@ -236,7 +236,7 @@ def _candidates(
         yield from (bullet for bullet in view.with_sequence(calls) if not bullet.example_task)
 
 
-def _is_advised(bullet: PlaybookBullet, run: Reflection) -> bool | None:
+def _exposure(bullet: PlaybookBullet, run: Reflection) -> bool | None:
     """Return whether a run was shown the bullet; None if the run is no evidence for either side.
 
     A run that did not call a lesson's tool is no evidence for the lesson. A run that called the tool before

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from tests.learning.kit import compact, ids, note, reflect, strategy, words
 from wesichain.errors import CorruptRecordError, DomainError, PlaybookError
-from wesichain.learning import FunctionEmbedder, Playbook, Provenance, SemanticCurator
+from wesichain.learning import FunctionEmbedder, Playbook, PlaybookChange, Provenance, SemanticCurator
 from wesichain.testing import FakeClock
 
 
@@ -270,6 +270,18 @@ class PlaybookContract(ABC):
         assert len(book.journal("shop")) == 1
         book.record(note("Same.", id="2"), domain="shop")
         assert ids(book.bullets("shop")) == ["1", "2"]
+
+    def test_after_a_failed_write_the_playbook_is_what_is_stored(self, book: Playbook) -> None:
+        def write_and_fail() -> None:
+            with book.writing("shop") as domain:
+                change = PlaybookChange(puts=(strategy("pay a bill", "a", id="1"),))
+                domain.write(change, at=0.0, cause="record")
+                raise RuntimeError("changed my mind")
+
+        with pytest.raises(RuntimeError):
+            write_and_fail()
+        with self.open() as other:
+            assert list(book.bullets("shop")) == list(other.bullets("shop"))
 
     def test_another_embedder_makes_vectors_of_its_own(self, book: Playbook) -> None:
         book.record(strategy("pay a bill", "a", id="1"), domain="shop")

@@ -154,6 +154,16 @@ def test_a_lost_head_or_state_line_costs_only_itself(path: Path, monkeypatch: py
             assert "next" in ids(book.bullets("shop"))
 
 
+def test_a_missing_line_of_a_compacted_state_is_noticed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_at(path) as book:
+        compact(book, monkeypatch)
+        book.record(note("next", id="next"), domain="shop")
+    lines = log_of(path).read_bytes().split(b"\n")
+    log_of(path).write_bytes(b"\n".join([lines[0], *lines[2:]]))
+    with open_at(path) as book, pytest.raises(CorruptRecordError, match="a line is missing"):
+        book.bullets("shop")
+
+
 def test_the_log_of_another_domain_is_not_taken_for_ones_own(path: Path) -> None:
     log_of(path).write_bytes(log_of(path, "bank").read_bytes())
     with open_at(path) as book:
@@ -293,6 +303,8 @@ def test_nothing_of_a_domain_or_an_id_reaches_a_path(path: Path) -> None:
     assert not any("shop" in name or "passwd" in name for name in names)
     modes = {stat.S_IMODE(part.stat().st_mode) for part in path.rglob("*") if part.is_file()}
     assert modes == {0o600}
+    folders = [path, *(part for part in path.rglob("*") if part.is_dir())]
+    assert {stat.S_IMODE(folder.stat().st_mode) for folder in folders} == {0o700}
 
 
 def test_a_place_where_nothing_can_be_kept_is_named(tmp_path: Path) -> None:

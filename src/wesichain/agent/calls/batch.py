@@ -521,10 +521,10 @@ class Batch(Generic[OutT]):
         return ended
 
     def _guard(self, guard: LoopGuard) -> None:
-        """Tell the model, or end the run, where the same call gives the same again and again.
+        """Warn the model, or end the run, if equal calls in a row had the same result.
 
-        `repeats` is then the count with these calls. It is the run's once that has gone on from them: a run
-        that is interrupted before then counts them when it is resumed.
+        `repeats` is the count with these calls. The run stores it after their step: a run that is interrupted
+        before that counts them when it is resumed.
         """
         attempts, tally = self.attempts, self.run.tally
         last, last_result, times = tally.last_call, tally.last_result, tally.repeats

@@ -61,12 +61,10 @@ def find_json_object(text: str) -> dict[str, Any] | None:
 
 def json_writer(default: Callable[[Any], Any] | None = None) -> Callable[[object], str]:
     """Return a function that writes JSON text; `default` converts objects that JSON does not support."""
-    slow = json.JSONEncoder(
-        ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"), default=default
-    )
-    # `encode` creates this for every call, which takes as long as writing a small text.
+    convert = json.JSONEncoder(default=default).default
+    # `JSONEncoder.encode` creates this for every call, which takes as long as writing a small text.
     encoder: Any = json.encoder
-    known = (None, slow.default, encoder.encode_basestring, None, ":", ",", False, False, False)
+    known = (None, convert, encoder.encode_basestring, None, ":", ",", False, False, False)
     pieces = encoder.c_make_encoder(*known)
     return lambda value: _write(value, pieces)
 

@@ -151,7 +151,7 @@ class ThreadJournal:
         `ran`: the nodes of this super-step. `outer`: its writes for the outer graph.
         """
         fold, head = self._fold, self.head
-        counted: dict[str, int] = {}  # as `Counter(ran)`, which takes five times as long
+        counted: dict[str, int] = {}  # `Counter(ran)` takes five times as long
         for node in ran:
             counted[node] = counted.get(node, 0) + 1
         out = None if outer is None else (sorted(outer.keys), self._code.writes(outer.writes))
@@ -160,7 +160,7 @@ class ThreadJournal:
             settles = None
         answered = [] if settles is None else [write_answered(one) for one in self._thread.answered(settles)]
         whole = self._base_checkpoint(folded)
-        if whole is not None:  # nothing before it is read any more
+        if whole is not None:  # earlier checkpoints are not read any more
             counted = counted if source == "input" else self._visits(fold) + Counter(counted)
             if self._owner:
                 keys, writes = out or ((), ())
@@ -203,7 +203,7 @@ class ThreadJournal:
 
         last = await self._thread.write(entries, settles=settles)
         seq = last - len(pending)
-        # The run has the values from here on: the fold need not keep them.
+        # From here on the run has the values: the fold does not need them.
         body["values"] = {}
         self._fold.take(Entry(seq, self._owner, seq if is_whole else base, now, ""), body)
         self._kept_event = self._fold.last_event

@@ -20,7 +20,7 @@ _HAS_BYTES = '"data":"'
 
 
 def as_kept(store: object, entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Entries as a store takes them: with the bytes of parts beside the text, if it keeps those."""
+    """Return entries for a store: with the bytes of parts beside the text, if it supports that."""
     for entry in entries:
         if _HAS_BYTES in entry.body:
             return [*map(apart, entries)] if getattr(store, "keeps_parts", False) else entries

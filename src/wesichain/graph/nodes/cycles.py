@@ -84,7 +84,7 @@ class CycleWatch:
                 (task.node, hash((self._total, fingerprint(task.payload) if task.is_sent else 0)))
                 for task in frontier.tasks
             }
-        except TypeError:  # of a value whose sameness nobody can tell
+        except TypeError:  # of a value that has no fingerprint
             return set()
 
 

@@ -356,9 +356,7 @@ class NodeRun(Mutable):
             *others, last = returned if is_list(returned) and returned else (returned,)
             if isinstance(last, StateUpdate) and last.up > 0:
                 if not self.frame.is_inner:
-                    raise NotAnUpdateError(
-                        f"it returned up={last.up}, and there is no graph outside this one"
-                    )
+                    raise NotAnUpdateError(f"it returned up={last.up}, but this graph has no outer graph")
                 raise OuterUpdate(replace(last, up=last.up - 1), self._read(others))
         schema, values = self.frame.definition.schema, self.at.values
         if not self.task.is_sent:

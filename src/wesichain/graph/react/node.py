@@ -68,17 +68,17 @@ class ReActAgentNode:
         if limit < 1:
             read = read_state(state)
             read.final_output, read.stopped_by = "", "steps"
-            return StateUpdate(state_update(state, read), whole=True)
-        outcome = await run_in_node(
-            self._runtime,
-            ctx,
-            partial(self._runtime.run, idle),
-            budget=Budget(steps=limit, seconds=seconds_left(ctx)),
-            stream=self._stream,
-            state_of=lambda failed: write_state(state, read_state(failed.state)),
-        )
-        read = read_state(outcome.state)
-        read.stopped_by = outcome.stopped_by
+        else:
+            outcome = await run_in_node(
+                self._runtime,
+                ctx,
+                partial(self._runtime.run, idle),
+                budget=Budget(steps=limit, seconds=seconds_left(ctx)),
+                stream=self._stream,
+                state_of=lambda failed: write_state(state, read_state(failed.state)),
+            )
+            read = read_state(outcome.state)
+            read.stopped_by = outcome.stopped_by
         return StateUpdate(state_update(state, read), whole=True)
 
 

@@ -29,7 +29,7 @@ def is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
 
 
 def is_items(value: object) -> TypeGuard[Sequence[Any]]:
-    """A sequence of items: a list or the like, and not a text."""
+    """Whether a value is a sequence of items, such as a list, but not text."""
     return value.__class__ is list or (isinstance(value, Sequence) and not isinstance(value, str | bytes))
 
 

@@ -75,15 +75,15 @@ def plain_list(value: Any) -> Any:
 
 
 def clone(value: Any) -> Any:
-    """A copy down to what cannot be changed."""
-    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]  # any value at all
+    """Return a copy of a value, in which all mutable values are copied."""
+    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]  # any class
     copy = _copier(kind)
     return value if copy is None else copy(value)
 
 
 def is_copied(value: Any) -> bool:
-    """Whether a value that the run owns is lent as a copy: it could be changed in place."""
-    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]  # any value at all
+    """Whether nodes receive a copy of this value, since it could be changed in place."""
+    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]  # any class
     copy = _copier(kind)
     return copy is not None and not (copy is _copy_tuple and _all_shared(value))
 

@@ -46,8 +46,8 @@ def parse_where(where: Mapping[str, Any] | None) -> Filter:
             _check(field, name, value)
             conditions.append((field, OPERATORS[name], value))
 
-    def passes_all(*_: object) -> bool:
-        return True
+    if not conditions:
+        return lambda _bullet, _domain: True
 
     def passes(bullet: PlaybookBullet, domain: str) -> bool:
         return all(
@@ -55,7 +55,7 @@ def parse_where(where: Mapping[str, Any] | None) -> Filter:
             for field, compare, value in conditions
         )
 
-    return passes if conditions else passes_all
+    return passes
 
 
 def _check(field: str, name: str, value: object) -> None:
