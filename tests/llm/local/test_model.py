@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import aclosing
@@ -20,6 +21,7 @@ import pytest
 
 from tests.conftest import OUTSIDE, corpus, each_origin
 from tests.draws import sampled
+from tests.waiting import PATIENCE
 from wesichain.core import LlmRequest, Message, ModelSettings, Role, TextChunk, ToolCall, ToolSpec
 from wesichain.core.internal import parse_json
 from wesichain.errors import ConfigError, LlmRejectedError, LlmResponseError
@@ -149,6 +151,21 @@ def test_the_same_file_is_loaded_once_and_freed_with_its_last_user(shallow: Path
         os.kill(pid, 0)
     with pytest.raises(ConfigError, match="was closed"):
         asyncio.run(use(one))
+
+
+def test_a_model_that_hangs_is_ended_too(shallow: Path) -> None:
+    engine = LlamaEngine(EngineSettings(str(shallow), "m", 512, 1, key="k"))
+    engine.start()
+    pid = engine.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    stopping = threading.Thread(target=engine.stop)
+    stopping.start()
+    stopping.join(PATIENCE)
+    is_hanging = stopping.is_alive()
+    if is_hanging:
+        os.kill(pid, signal.SIGKILL)
+    assert not is_hanging
 
 
 async def test_a_model_that_dies_is_a_fault_worth_a_retry_and_comes_back(shallow: Path) -> None:
