@@ -14,9 +14,10 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from tests.conftest import OUTSIDE, corpus, each_origin
@@ -184,21 +185,34 @@ async def test_a_model_that_dies_is_a_fault_worth_a_retry_and_comes_back(shallow
             assert isinstance(await anext(again), TextChunk)
 
 
-def test_it_ends_with_its_parent_however_that_ends(shallow: Path) -> None:
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_it_ends_with_its_parent_however_that_ends(is_busy: bool, shallow: Path) -> None:
     script = """
         import os, sys
         from wesichain.llm.local.llama_engine import EngineSettings, LlamaEngine
-        engine = LlamaEngine(EngineSettings(sys.argv[1], "m", 512, 1, key="k"))
-        engine.start()
-        print(engine.pid, flush=True)
+        engine = LlamaEngine(EngineSettings(sys.argv[1], "m", 2048, 1, key="k"))
+        print(engine.start().url, engine.pid, flush=True)
+        sys.stdin.readline()
         os.kill(os.getpid(), 9)
     """
     command = [sys.executable, "-c", textwrap.dedent(script), str(shallow)]
-    pid = int(subprocess.run(command, check=False, capture_output=True, text=True, timeout=60).stdout)
-    deadline = time.monotonic() + 20
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not Path(f"/proc/{pid}").exists()
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent,
+        httpx2.Client(headers={"Authorization": "Bearer k"}, timeout=PATIENCE) as client,
+        ExitStack() as stack,
+    ):
+        assert parent.stdout is not None
+        url, pid = parent.stdout.readline().split()
+        if is_busy:  # with a reply to another process
+            body = {"prompt": "one", "n_predict": 1900, "ignore_eos": True, "stream": True}
+            reply = stack.enter_context(client.stream("POST", f"{url}/completion", json=body))
+            lines = reply.iter_lines()  # kept, or the connection would be closed
+            next(lines)
+        parent.communicate("\n", timeout=PATIENCE)
+        deadline = time.monotonic() + 20
+        while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not Path(f"/proc/{pid}").exists()
 
 
 @each_origin
