@@ -276,6 +276,23 @@ async def test_a_server_that_goes_on_after_its_end_marker_does_not_hold_the_repl
             assert (await ask(client, "sse")).content == "hello"
 
 
+@pytest.mark.parametrize("provider", [OPENAI, ANTHROPIC], ids=["openai", "anthropic"])
+async def test_a_connection_whose_last_bytes_come_late_is_used_again(provider: Provider) -> None:
+    seen = asyncio.Event()
+
+    async def finish(writer: asyncio.StreamWriter) -> None:
+        await seen.wait()
+        writer.write(b"0\r\n\r\n")
+
+    answer = then(provider.stream, end=finish)
+    async with ToxicServer(answer) as server, provider.client(server.url) as client:
+        for _ in range(2):
+            async with aclosing(client.stream(REQUEST)) as items:
+                async for _ in items:
+                    seen.set()
+    assert (len(server.received), server.connections) == (2, 1)
+
+
 @each_provider
 @each_way
 async def test_cancelling_the_caller_hangs_up(provider: Provider, how: str) -> None:

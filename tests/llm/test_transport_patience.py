@@ -56,6 +56,18 @@ async def test_the_total_is_over_all_attempts() -> None:
     assert 50 < sum(clock.pauses) < 60
 
 
+@pytest.mark.parametrize(("total", "pauses"), [(60.0, []), (90.0, [60.0])])
+async def test_a_pause_that_leaves_no_time_for_an_attempt_is_not_begun(
+    total: float, pauses: list[float]
+) -> None:
+    clock = HandClock()
+    answer = reply(429, "{}", {"retry-after": "60"})
+    manner = {"retries": 1, "clock": clock, "deadline": 100.0, "total": total}
+    async with ToxicServer(answer) as server, OPENAI.client(server.url, **manner) as client:
+        error = await fault(client, "json")
+    assert (clock.pauses, error.retry_after) == (pauses, 60.0)
+
+
 async def test_a_refusal_is_not_tried_again() -> None:
     clock = HandClock()
     answer = reply(400, "{}")

@@ -208,6 +208,8 @@ def test_a_result_that_is_not_what_was_declared(declared: Any, value: Any, words
             [*range(1000)], 50, "[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19... [cut: 50 of 3891 bytes shown]",
             id="data-becomes-text",
         ),
+        pytest.param(10**30, 20, f"{10**19}... [cut: 20 of 31 bytes shown]", id="a-long-number"),
+        pytest.param(-(10**30), 20, f"-{10**18}... [cut: 20 of 32 bytes shown]", id="a-long-negative-number"),
     ],
 )  # fmt: skip
 def test_the_limit_counts_bytes_and_what_is_cut_says_so(value: Any, limit: int, cut: Any) -> None:

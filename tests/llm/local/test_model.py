@@ -11,15 +11,18 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from tests.conftest import OUTSIDE, corpus, each_origin
 from tests.draws import sampled
+from tests.waiting import PATIENCE
 from wesichain.core import LlmRequest, Message, ModelSettings, Role, TextChunk, ToolCall, ToolSpec
 from wesichain.core.internal import parse_json
 from wesichain.errors import ConfigError, LlmRejectedError, LlmResponseError
@@ -151,6 +154,21 @@ def test_the_same_file_is_loaded_once_and_freed_with_its_last_user(shallow: Path
         asyncio.run(use(one))
 
 
+def test_a_model_that_hangs_is_ended_too(shallow: Path) -> None:
+    engine = LlamaEngine(EngineSettings(str(shallow), "m", 512, 1, key="k"))
+    engine.start()
+    pid = engine.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    stopping = threading.Thread(target=engine.stop)
+    stopping.start()
+    stopping.join(PATIENCE)
+    is_hanging = stopping.is_alive()
+    if is_hanging:
+        os.kill(pid, signal.SIGKILL)
+    assert not is_hanging
+
+
 async def test_a_model_that_dies_is_a_fault_worth_a_retry_and_comes_back(shallow: Path) -> None:
     asked = request(user("What is 17 plus 25?"))
     async with LocalLlm(shallow, threads=1, context=1024, max_tokens=400, examples=EXAMPLE) as model:
@@ -167,21 +185,34 @@ async def test_a_model_that_dies_is_a_fault_worth_a_retry_and_comes_back(shallow
             assert isinstance(await anext(again), TextChunk)
 
 
-def test_it_ends_with_its_parent_however_that_ends(shallow: Path) -> None:
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_it_ends_with_its_parent_however_that_ends(is_busy: bool, shallow: Path) -> None:
     script = """
         import os, sys
         from wesichain.llm.local.llama_engine import EngineSettings, LlamaEngine
-        engine = LlamaEngine(EngineSettings(sys.argv[1], "m", 512, 1, key="k"))
-        engine.start()
-        print(engine.pid, flush=True)
+        engine = LlamaEngine(EngineSettings(sys.argv[1], "m", 2048, 1, key="k"))
+        print(engine.start().url, engine.pid, flush=True)
+        sys.stdin.readline()
         os.kill(os.getpid(), 9)
     """
     command = [sys.executable, "-c", textwrap.dedent(script), str(shallow)]
-    pid = int(subprocess.run(command, check=False, capture_output=True, text=True, timeout=60).stdout)
-    deadline = time.monotonic() + 20
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not Path(f"/proc/{pid}").exists()
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent,
+        httpx2.Client(headers={"Authorization": "Bearer k"}, timeout=PATIENCE) as client,
+        ExitStack() as stack,
+    ):
+        assert parent.stdout is not None
+        url, pid = parent.stdout.readline().split()
+        if is_busy:  # with a reply to another process
+            body = {"prompt": "one", "n_predict": 1900, "ignore_eos": True, "stream": True}
+            reply = stack.enter_context(client.stream("POST", f"{url}/completion", json=body))
+            lines = reply.iter_lines()  # kept, or the connection would be closed
+            next(lines)
+        parent.communicate("\n", timeout=PATIENCE)
+        deadline = time.monotonic() + 20
+        while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not Path(f"/proc/{pid}").exists()
 
 
 @each_origin

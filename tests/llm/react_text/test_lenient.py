@@ -12,7 +12,7 @@ from tests.draws import draws
 from wesichain.core import FinalAnswer, Message, Role
 from wesichain.core.internal import dump_json, parse_json
 from wesichain.errors import CodecError
-from wesichain.llm.react_text.inputs import is_nothing
+from wesichain.llm.react_text.inputs import is_nothing, tidy
 from wesichain.llm.react_text.lenient import load
 from wesichain.llm.react_text.text_transcript import read_messages
 
@@ -57,3 +57,8 @@ def test_brackets_around_a_word_for_nothing_are_matched(count: int) -> None:
     assert is_nothing("(" * 10 + "none" + ")" * count) is (count == 10)
     said = [Message(Role.ASSISTANT, "one"), Message(Role.ASSISTANT, "two")]
     assert read_messages(said).steps == (FinalAnswer("one"), FinalAnswer("two"))
+
+
+@pytest.mark.parametrize(("count", "left"), [(8, ""), (9, "</s>")])
+def test_eight_tokens_behind_the_end_are_removed(count: int, left: str) -> None:
+    assert tidy("text" + "</s>" * count) == "text" + left

@@ -25,7 +25,7 @@ from wesichain.errors import (
     ToolTimeoutError,
 )
 from wesichain.testing import ScriptedLlm, calls
-from wesichain.tools import CancellationToken, ToolWarning
+from wesichain.tools import CancellationToken, ToolContext, ToolWarning
 from wesichain.tools.mcp import McpServer, transports
 
 SECRET = "canary-1234567890"
@@ -48,6 +48,13 @@ async def test_the_tools_of_a_server_of_the_official_sdk() -> None:
         assert (await call(server, "greet", {"name": "you"})).value == "hello you"
         results = await asyncio.gather(*(call(server, "add", {"a": n, "b": n}) for n in range(20)))
         assert [result.value for result in results] == [{"result": 2 * n} for n in range(20)]
+
+
+async def test_a_call_that_has_ended_is_made_anew() -> None:
+    ctx = ToolContext(idempotency_key="k")
+    async with official() as server:
+        sums = [await server.call("add", {"a": n, "b": n}, ctx) for n in range(3)]
+    assert sums == [{"result": 0}, {"result": 2}, {"result": 4}]
 
 
 async def test_one_task_may_enter_and_another_leave(monkeypatch: pytest.MonkeyPatch) -> None:

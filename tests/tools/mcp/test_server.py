@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -177,3 +178,27 @@ async def test_http_serves_programs_of_this_machine_and_no_web_page() -> None:
                 }
                 answer = await web.post(url, headers=said, content=b"{}")
                 assert answer.status_code == status, (headers, answer.text)
+
+
+ENDED = """
+import asyncio, os, signal, sys
+from contextlib import suppress
+from wesichain.tools.mcp import serve_http
+
+def announce(url):
+    if sys.argv[1] == "ctrl-c":
+        os.kill(os.getpid(), signal.SIGINT)
+    else:
+        raise BrokenPipeError
+
+with suppress(KeyboardInterrupt, BrokenPipeError):
+    asyncio.run(serve_http([], announce=announce))
+"""
+
+
+@pytest.mark.parametrize("how", ["ctrl-c", "it-cannot-be-announced"])
+def test_it_ends_cleanly_as_soon_as_its_address_is_known(how: str) -> None:
+    done = subprocess.run(
+        [*python(), "-c", ENDED, how], env=ENV, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

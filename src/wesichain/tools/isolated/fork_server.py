@@ -27,7 +27,6 @@ def main(descriptor: int) -> NoReturn:
     adopt_orphans()
     keepers: set[int] = set()
     readable, writable = os.pipe()
-    os.set_blocking(readable, False)
     os.set_blocking(writable, False)
     signal.signal(signal.SIGCHLD, _wake)  # wakes the loop in `_serve`, which reaps ended processes
     signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
@@ -48,8 +47,7 @@ def _serve(descriptor: int, woken: int, keepers: set[int]) -> None:
         while True:
             ready = {each for each, _ in poll.poll()}
             if woken in ready:
-                with suppress(BlockingIOError):
-                    os.read(woken, 4096)
+                os.read(woken, 4096)
                 _reap(keepers)
             if descriptor in ready:
                 message, passed, _, _ = socket.recv_fds(control, 1, 1)

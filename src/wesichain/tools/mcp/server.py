@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import logging
 import sys
@@ -11,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import redirect_stdout
 from functools import partial
+from socket import socket
 from typing import Any, get_args
 from uuid import uuid4
 from weakref import WeakKeyDictionary
@@ -114,11 +114,10 @@ async def serve_http(
             ws="none",
             timeout_graceful_shutdown=2,
         )
-        listening = uvicorn.Server(config)
-        announce(f"http://{here[0]}/mcp")
+        listening = _HttpServer(config, lambda: announce(f"http://{here[0]}/mcp"))
         try:
             await listening.serve(sockets=[listener])
-        except asyncio.CancelledError:
+        except BaseException:
             if listening.started:  # or the loop would watch closed sockets, whose numbers are reused
                 for each in listening.servers:
                     each.close()
@@ -126,6 +125,19 @@ async def serve_http(
             raise
         finally:
             await offered.close()
+
+
+class _HttpServer(uvicorn.Server):
+    """Calls `announce` when it has started, and so handles Ctrl-C."""
+
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    @override
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._announce()
 
 
 def _with_token_check(app: Any, token: str) -> Any:
