@@ -7,13 +7,11 @@ import hmac
 import os
 import signal
 import sys
-from socket import socket
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typing_extensions import override
 
-from wesichain.core.internal import is_loopback, listening_socket
+from wesichain.core.internal import announce_when_started, is_loopback, listening_socket
 from wesichain.errors import ConfigError, MissingDependencyError
 
 from .loading import open_target
@@ -82,18 +80,17 @@ async def _serve(target: str, host: str, port: int, *, token: str | None, cors: 
             name = f"[{host}]" if ":" in host else host
             address = f"http://{name}:{listener.getsockname()[1]}{path}"
 
-            class Server(uvicorn.Server):
-                @override
-                async def startup(self, sockets: list[socket] | None = None) -> None:
-                    await super().startup(sockets)
-                    who = "clients with the token" if token else "this machine only"
-                    note(f"{target}, for {who}; Ctrl-C ends it")
-                    print(address, flush=True)
+            def announce() -> None:
+                who = "clients with the token" if token else "this machine only"
+                note(f"{target}, for {who}; Ctrl-C ends it")
+                print(address, flush=True)
 
+            server = uvicorn.Server(config)
+            announce_when_started(server, announce)
             # After its requests have ended, the server raises the signal again. Exit then, so that
             # the agent's context managers are closed.
             signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(OK))
-            await Server(config).serve(sockets=[listener])
+            await server.serve(sockets=[listener])
 
 
 def _bearer(token: str | None) -> Any:

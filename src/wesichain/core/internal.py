@@ -113,6 +113,7 @@ from .waiting import stray_cancel as stray_cancel
 
 if TYPE_CHECKING:
     from .home import home_folder as home_folder
+    from .sockets import announce_when_started as announce_when_started
     from .sockets import is_loopback as is_loopback
     from .sockets import listening_socket as listening_socket
     from .state import read_state as read_state
@@ -126,7 +127,7 @@ else:
         __name__,
         {
             "..home": ("home_folder",),
-            "..sockets": ("is_loopback", "listening_socket"),
+            "..sockets": ("announce_when_started", "is_loopback", "listening_socket"),
             "..state": ("read_state", "state_update", "write_state"),
             "..strict_schema": ("narrowed_schema", "strict_schema", "without_nulls"),
         },

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from collections.abc import Callable
+from typing import Any
 
 from wesichain.errors import ConfigError
 
@@ -24,6 +26,17 @@ def listening_socket(host: str, port: int) -> socket.socket:
         ) from error
     listener.listen(_BACKLOG)
     return listener
+
+
+def announce_when_started(server: Any, announce: Callable[[], object]) -> None:
+    """Call `announce` once a uvicorn server has started: from then on it handles Ctrl-C."""
+    startup = server.startup
+
+    async def announced(sockets: list[socket.socket] | None = None) -> None:
+        await startup(sockets=sockets)
+        announce()
+
+    server.startup = announced
 
 
 def is_loopback(host: str) -> bool:

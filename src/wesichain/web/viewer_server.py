@@ -7,14 +7,11 @@ import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from socket import socket
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from typing_extensions import override
-
 from wesichain.agent import Agent
-from wesichain.core.internal import Prices, is_loopback, listening_socket
+from wesichain.core.internal import Prices, announce_when_started, is_loopback, listening_socket
 from wesichain.errors import ConfigError, MissingDependencyError
 
 from .app import create_app
@@ -84,19 +81,8 @@ def run_server(
             timeout_graceful_shutdown=_GRACE,
         )
         Thread(target=app.state.read_ahead, daemon=True).start()
+        server = uvicorn.Server(config)
         address = f"http://{hosts[0] if hosts else f'{name}:{taken}'}/#token={token}"
+        announce_when_started(server, lambda: announce(address))
         with suppress(KeyboardInterrupt):  # the usual way to stop it
-            _Server(config, lambda: announce(address)).run(sockets=[listener])
-
-
-class _Server(uvicorn.Server):
-    """Calls `announce` when it has started, and so handles Ctrl-C."""
-
-    def __init__(self, config: uvicorn.Config, announce: Callable[[], object]) -> None:
-        super().__init__(config)
-        self._announce = announce
-
-    @override
-    async def startup(self, sockets: list[socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._announce()
+            server.run(sockets=[listener])

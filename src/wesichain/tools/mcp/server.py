@@ -10,7 +10,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import redirect_stdout
 from functools import partial
-from socket import socket
 from typing import Any, get_args
 from uuid import uuid4
 from weakref import WeakKeyDictionary
@@ -19,7 +18,7 @@ from typing_extensions import override
 
 from wesichain._version import __version__
 from wesichain.core import ToolCall
-from wesichain.core.internal import dump_json, listening_socket
+from wesichain.core.internal import announce_when_started, dump_json, listening_socket
 from wesichain.errors import ConfigError, ToolError
 from wesichain.tools.context import ToolContext
 from wesichain.tools.registry import ToolLike, ToolRegistry, ToolSet
@@ -114,7 +113,8 @@ async def serve_http(
             ws="none",
             timeout_graceful_shutdown=2,
         )
-        listening = _HttpServer(config, lambda: announce(f"http://{here[0]}/mcp"))
+        listening = uvicorn.Server(config)
+        announce_when_started(listening, lambda: announce(f"http://{here[0]}/mcp"))
         try:
             await listening.serve(sockets=[listener])
         except BaseException:
@@ -125,19 +125,6 @@ async def serve_http(
             raise
         finally:
             await offered.close()
-
-
-class _HttpServer(uvicorn.Server):
-    """Calls `announce` when it has started, and so handles Ctrl-C."""
-
-    def __init__(self, config: uvicorn.Config, announce: Callable[[], object]) -> None:
-        super().__init__(config)
-        self._announce = announce
-
-    @override
-    async def startup(self, sockets: list[socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._announce()
 
 
 def _with_token_check(app: Any, token: str) -> Any:
