@@ -13,7 +13,7 @@ from typing import TypeAlias
 import pytest
 import typer.main
 
-from wesichain.cli import main
+from wesichain.cli import main, terminal
 
 TOOLS = '''
 from wesichain import tool
@@ -63,6 +63,7 @@ def wesichain(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     """Runs the program's `main` with arguments, as a process would: with pipes, until it exits."""
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(sys, "path", [*sys.path])
+    terminal._console.cache_clear()  # pyright: ignore[reportPrivateUsage]  # made by another test in its width
 
     def run(*args: str, url: str = NOWHERE, stdin: str = "") -> Done:
         monkeypatch.setenv("OPENAI_BASE_URL", url)
