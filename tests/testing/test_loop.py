@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import warnings
 from typing import Any
 
@@ -22,6 +23,14 @@ def test_a_loop_that_turns_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch) ->
 
     with pytest.raises(StuckError, match="no end after 50 turns of the event loop"):
         virtual_loop(1).run(spin())
+
+
+def test_async_generators_of_the_thread_are_closed_as_before_when_the_loop_has_ended() -> None:
+    async def main() -> None: ...
+
+    before = sys.get_asyncgen_hooks()
+    virtual_loop(1).run(main())
+    assert sys.get_asyncgen_hooks() == before
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])

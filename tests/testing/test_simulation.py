@@ -423,6 +423,12 @@ def test_a_violation_is_shrunk_to_the_fewest_of_its_faults(least: int, count: in
     assert faulty(least) == ["tool_raises"] * count
 
 
+def test_of_seeds_that_need_as_many_faults_the_first_is_reported() -> None:
+    report = simulate_sync(six_pieces(5), seeds=[5, 7], faults=Faults.none(tool_raises=1.0))
+    (violation,) = report.violations
+    assert (violation.seed, len(violation.faults), violation.count) == (5, 2, 2)
+
+
 def test_where_many_faults_are_needed_one_at_another_place_may_do_as_well() -> None:
     """Three of six would have to be done: four calls raise, or the run is cancelled once."""
     (kind,) = faulty(3)

@@ -18,6 +18,7 @@ from functools import partial
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import psutil
 import pytest
@@ -31,6 +32,7 @@ from wesichain.errors import ToolDefinitionError, ToolExecutionError, ToolTimeou
 from wesichain.tools import JsonTool, ToolContext, ToolResult, ToolSet, tool
 from wesichain.tools.isolated import warm_processes
 from wesichain.tools.isolated.keeper import how_it_ended, lower_limit
+from wesichain.tools.isolated.names import FunctionName, find
 from wesichain.tools.isolated.pool import ChildDiedError, Pool, standard_error
 from wesichain.tools.isolated.tree import die_with_parent, thread_count
 
@@ -569,6 +571,16 @@ async def test_a_module_that_starts_threads_is_loaded_by_each_worker(monkeypatch
     assert [await value(attacks.threads) for _ in range(2)] == [2, 2]
     monkeypatch.delenv("WESICHAIN_TEST_THREADS")
     assert await value(attacks.threads) == 1
+
+
+def test_a_function_in_a_zip_archive_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = tmp_path / "tools.zip"
+    with ZipFile(archive, "w") as file:
+        file.writestr("zipped_tools.py", "def double(n):\n    return 2 * n\n")
+    monkeypatch.syspath_prepend(archive)
+    double = find(FunctionName("zipped_tools", "double", str(archive / "zipped_tools.py"), is_main=False))
+    del sys.modules["zipped_tools"]
+    assert double(4) == 8
 
 
 PROGRAM = """

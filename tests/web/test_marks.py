@@ -18,6 +18,7 @@ def test_a_mark_is_read_again_when_its_file_has_changed(tmp_path: Path) -> None:
     others.put(Mark("a", good=False))
     others.put(Mark("b", good=True))
     assert mine.all() == {"a": Mark("a", good=False), "b": Mark("b", good=True)}
+    assert mine.all() is mine.all()  # an unchanged file is not read again
     with mine.path.open("a") as file:
         file.write("torn")
     mine.remove("a")

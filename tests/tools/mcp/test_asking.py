@@ -374,6 +374,25 @@ async def test_of_too_many_that_wait_the_server_gives_up_the_oldest(monkeypatch:
         assert (await session.call_tool("who", {}, **again)).request_state
 
 
+async def test_a_server_that_ends_cancels_calls_that_wait() -> None:
+    ended: list[str] = []
+
+    @tool
+    async def order() -> str:
+        """Order something."""
+        try:
+            await elicit("Which?", FORM)
+        finally:
+            ended.append("order")
+        return "ordered"
+
+    async with served(order) as url:
+        async with Client(url, mode="auto", elicitation_callback=answers({})) as client:
+            await client.session.call_tool("order", {}, allow_input_required=True)
+        assert ended == []
+    assert ended == ["order"]
+
+
 async def test_a_question_goes_through_a_served_agent_to_its_client() -> None:
     async with served(who) as below, McpServer.http(below, approval=False) as server:
         llm = ScriptedLlm([ToolCall("w", "who", {}), "asked"])

@@ -354,6 +354,22 @@ async def test_changes_of_resources_reach_those_who_subscribed(protocol: str) ->
     await kept.__aexit__(None, None, None)
 
 
+@BOTH
+async def test_a_subscription_announces_only_changes(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wesichain.tools.mcp.client._RESUBSCRIBE_SECONDS", 0.0)
+    changes = ServedChanges()
+    resources = [ServedResource(f"notes://{day}", lambda: "x") for day in ("today", "tomorrow")]
+    async with (
+        served(place, resources=resources, changes=changes) as url,
+        McpServer.http(url, protocol=protocol) as server,
+        server.subscribe("notes://today", "notes://tomorrow") as seen,
+    ):
+        for _ in range(3):  # a subscription that is renewed meanwhile announces both
+            await server.refresh()
+        changes.resource("notes://tomorrow")
+        assert await asyncio.wait_for(anext(seen), 30) == "notes://tomorrow"
+
+
 async def test_a_server_that_offers_no_subscriptions_says_so() -> None:
     async with served(place) as url:
         for protocol in ("2025-11-25", "2026-07-28"):

@@ -81,7 +81,7 @@ def write_cassette(path: Path, runs: Iterable[Sequence[Event]]) -> None:
     tokens: dict[str, str] = {}
     for number, events in enumerate(runs, start=1):
         plain: list[Any] = [to_plain(event) for event in events if event.kind not in _PIECES]
-        run_id = events[0].run_id if events else ""
+        run_id = events[0].run_id
         drawn = _DRAWN.search(run_id)
         for event in in_order(plain):
             for one in (*event.get("pending", ()), *event.get("decisions", ())):

@@ -158,12 +158,7 @@ class _ProcessCheckpointer:
         run, place = self._run, self._run.plan.visit("checkpoint")
         await asyncio.sleep(run.plan.number(place, low=0.001, high=0.05))
         run.boundary.crash_here(self._process, f"{place}, before the write")
-        await self._unless_dead(self._append(thread_id, entries, **options))
-        run.boundary.crash_here(self._process, f"{place}, after the write")
-        await self._unless_dead(asyncio.sleep(0))
-
-    async def _unless_dead(self, done: Coroutine[Any, Any, None]) -> None:
         if self._process.is_dead:
-            done.close()
-            await self._run.loop.create_future()  # it never continues
-        await done
+            await run.loop.create_future()  # it never continues
+        await self._append(thread_id, entries, **options)
+        run.boundary.crash_here(self._process, f"{place}, after the write")
