@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -381,6 +382,16 @@ class TestDeltas:
         assert deltas(quiet) == deltas(text) == []
         assert deltas(thought)[-1] == OSLO
         assert all(value.keys() <= OSLO.keys() for value in deltas(thought))
+
+    def test_a_number_that_json_lacks_is_never_told(self) -> None:
+        replies = [
+            LlmResponse('{"value": [1.0, 2.5, NaN, Infinity, 3.5, 4.5]}'),
+            LlmResponse('{"value": [1.0]}'),
+        ]
+        llm = InPieces(replies, traits=LlmTraits(native_output=True))
+        outcome = asyncio.run(AgentRuntime(llm, output_type=list[float]).run("q", stream=True))
+        assert outcome.output == [1.0]
+        assert all(math.isfinite(number) for value in deltas(outcome) for number in value)
 
     def test_a_model_that_cannot_stream_shows_the_whole(self) -> None:
         outcome = asyncio.run(
