@@ -128,6 +128,8 @@ def test_a_function_that_raises_fails_the_run() -> None:
     assert "'function', raised LookupError: no rights" in str(outcome.error)
     assert isinstance(outcome.error.__cause__, LookupError)
     assert kinds(outcome.events) == ["RunStarted", "RunFailed"]
+    again = replayed(outcome.events, agent(tools=[DynamicTools(lambda: [])]))
+    assert (type(again), str(again.error)) == (Failed, str(outcome.error))
 
 
 async def test_a_function_that_hangs_is_bounded_and_can_be_cancelled() -> None:

@@ -281,6 +281,7 @@ class Chain:
 def test_a_class_that_refers_to_itself_is_written() -> None:
     chain = Chain("a", (Chain("b", ()),))
     assert json.loads(to_json(chain)) == reference(chain)
+    assert to_lines([chain]) == [to_json(chain).encode()]
     tree = Tree("a", [Tree("b", about=Thought("t"))], Tree("c"))
     assert json.loads(to_json(tree)) == reference(tree)
     assert json.loads(to_json(tree))["branches"][0]["about"] == {"kind": "thought", "text": "t"}
