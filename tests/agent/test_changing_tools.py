@@ -142,6 +142,7 @@ def test_a_replay_ends_in_the_step_in_which_a_function_ended_the_run(does: str) 
 
     settings: dict[str, Any] = {"budget": Budget(seconds=0.1 if does == "hangs" else 60)}
     outcome = asyncio.run(agent(say(ADD), "never", tools=[DynamicTools(function)], **settings).outcome("q"))
+    assert isinstance(outcome, Failed)
     again = replayed(outcome.events, agent(tools=[DynamicTools(lambda: [add])], **settings))
     assert (type(again), str(again.error)) == (Failed, str(outcome.error))
     assert [*again.events] == [*outcome.events]
