@@ -206,10 +206,10 @@ def test_a_call_that_ran_out_of_time_runs_out_of_time_again(on_limit: Any, tmp_p
     @tool
     async def hang() -> str:
         """Never ends."""
-        return await asyncio.Event().wait() or ""
+        return await asyncio.sleep(600, "")
 
     settings: dict[str, Any] = {"budget": Budget(seconds=0.1), "on_limit": on_limit}
-    script = [say(call("hang"), content="so far"), "at last"]
+    script: list[Any] = [say(call("hang"), content="so far"), "at last"]
     recording, path = record(tmp_path, ScriptedLlm(script, model="m"), hang, **settings)
     assert recording.status == ("failed" if on_limit == "fail" else "completed")
     assert_replays(path, agent(FunctionLlm(never, model="m"), hang, **settings))
