@@ -91,6 +91,12 @@ def test_a_keyword_that_is_mistyped_is_answered_with_the_nearest() -> None:
         made(xyzzy=1)
 
 
+def test_the_first_argument_may_be_given_by_name(tmp_path: Any) -> None:
+    assert Agent(model=ScriptedLlm(["x"])).run_sync(task="q").output == "x"
+    with Playbook.open(path=tmp_path, embedder=words()) as playbook:
+        assert not playbook.retrieve(task="a task", domain="general")
+
+
 def test_retrieving_takes_k_and_where(tmp_path: Any) -> None:
     with Playbook.open(tmp_path, words()) as playbook:
         some: Any = playbook

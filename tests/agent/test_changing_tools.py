@@ -20,6 +20,7 @@ from wesichain.errors import (
     ConfigError,
     DuplicateToolError,
     GraphInterruptedError,
+    ReplayMismatchError,
     RunInterruptedError,
     ToolDefinitionError,
 )
@@ -128,6 +129,30 @@ def test_a_function_that_raises_fails_the_run() -> None:
     assert "'function', raised LookupError: no rights" in str(outcome.error)
     assert isinstance(outcome.error.__cause__, LookupError)
     assert kinds(outcome.events) == ["RunStarted", "RunFailed"]
+
+
+@pytest.mark.parametrize("does", ["raises", "hangs"])
+def test_a_replay_ends_in_the_step_in_which_a_function_ended_the_run(does: str) -> None:
+    async def function(ctx: RunContext[Any]) -> Any:
+        if ctx.step_id == 1:
+            return [add]
+        if does == "raises":
+            raise LookupError("no rights")
+        return await asyncio.sleep(600)
+
+    settings: dict[str, Any] = {"budget": Budget(seconds=0.1 if does == "hangs" else 60)}
+    outcome = asyncio.run(agent(say(ADD), "never", tools=[DynamicTools(function)], **settings).outcome("q"))
+    assert isinstance(outcome, Failed)
+    again = replayed(outcome.events, agent(tools=[DynamicTools(lambda: [add])], **settings))
+    assert (type(again), str(again.error)) == (Failed, str(outcome.error))
+    assert [*again.events] == [*outcome.events]
+
+
+def test_a_replay_is_refused_where_a_limit_is_no_longer_met_before_a_function_is_called() -> None:
+    tools = [DynamicTools(lambda: [add])]
+    outcome = asyncio.run(agent(say(ADD), tools=tools, budget=Budget(steps=1)).outcome("q"))
+    with pytest.raises(ReplayMismatchError, match="ends before this step"):
+        replayed(outcome.events, agent(tools=tools, budget=Budget(steps=2)))
 
 
 async def test_a_function_that_hangs_is_bounded_and_can_be_cancelled() -> None:

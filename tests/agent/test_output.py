@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -381,6 +382,13 @@ class TestDeltas:
         assert deltas(quiet) == deltas(text) == []
         assert deltas(thought)[-1] == OSLO
         assert all(value.keys() <= OSLO.keys() for value in deltas(thought))
+
+    def test_a_number_that_json_lacks_is_never_told(self) -> None:
+        reply = LlmResponse('{"value": [1.0, 2.5, 3.25, 4.75, NaN, Infinity, 5.5, 6.5]}')
+        llm = InPieces([reply], traits=LlmTraits(native_output=True))
+        outcome = asyncio.run(AgentRuntime(llm, output_type=list[float]).run("q", stream=True))
+        assert deltas(outcome)
+        assert all(math.isfinite(number) for value in deltas(outcome) for number in value)
 
     def test_a_model_that_cannot_stream_shows_the_whole(self) -> None:
         outcome = asyncio.run(

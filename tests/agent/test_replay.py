@@ -201,6 +201,20 @@ def test_a_program_that_takes_more_steps_is_refused(tmp_path: Path) -> None:
     assert caught.value.step_id == 2
 
 
+@pytest.mark.parametrize("on_limit", ["fail", "partial", "answer"])
+def test_a_call_that_ran_out_of_time_runs_out_of_time_again(on_limit: Any, tmp_path: Path) -> None:
+    @tool
+    async def hang() -> str:
+        """Never ends."""
+        return await asyncio.sleep(600, "")
+
+    settings: dict[str, Any] = {"budget": Budget(seconds=0.1), "on_limit": on_limit}
+    script: list[Any] = [say(call("hang"), content="so far"), "at last"]
+    recording, path = record(tmp_path, ScriptedLlm(script, model="m"), hang, **settings)
+    assert recording.status == ("failed" if on_limit == "fail" else "completed")
+    assert_replays(path, agent(FunctionLlm(never, model="m"), hang, **settings))
+
+
 async def test_a_call_that_nothing_cuts_any_more_is_refused(tmp_path: Path) -> None:
     token = CancellationToken()
 

@@ -109,7 +109,12 @@ def test_the_doctor_looks_for_a_server_at_the_port_of_its_address(
     assert [port for host, port in tried if host == "models.example"] == [443, 80, 8000]
 
 
-def test_the_doctor_says_what_can_be_reached(wesichain: Command) -> None:
+def test_the_doctor_says_what_can_be_reached(wesichain: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving() as url:
-        assert "reachable" in wesichain("doctor", url=url).out
-    assert "no answer" in wesichain("doctor").out
+        monkeypatch.setattr(machine, "_OLLAMA", url)
+        out = wesichain("doctor", url=url).out
+        assert re.search(r"ok +OPENAI_BASE_URL +reachable", out)
+        assert re.search(r"ok +ollama +running", out)
+    out = wesichain("doctor").out
+    assert re.search(r"-- +OPENAI_BASE_URL +no answer", out)
+    assert re.search(r"-- +ollama +not running", out)

@@ -20,7 +20,7 @@ from wesichain.cli.terminal_run import (
     JsonPrinter,
     LiveRecorder,
 )
-from wesichain.core import TextDelta
+from wesichain.core import RunCompleted, TextDelta, Usage
 from wesichain.trace import load
 
 
@@ -94,6 +94,16 @@ def test_pieces_of_a_reply_are_joined_and_recorded_at_the_time_of_the_first(tmp_
     deltas = [event for event in load(path).events if isinstance(event, TextDelta)]
     joined = [(event.step_id, event.text, event.seq - start.seq, event.at - start.at) for event in deltas]
     assert joined == [(1, "ab", 1, 0.0), (2, "cde", 3, 0.25), (2, "fg", 6, 0.625)]
+
+
+def test_beside_a_pipe_the_answers_of_inner_runs_are_shown_and_the_answer_is_not(capsys: Any) -> None:
+    display = ConsoleDisplay()
+    display.emit(RunCompleted("r", 1, 1, 0.0, "the answer of a part", Usage(), scope="call-1"))
+    display.emit(RunCompleted("r", 1, 2, 0.0, "the whole answer", Usage()))
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "the answer of a part" in shown.err
+    assert "the whole answer" not in shown.err
 
 
 @pytest.mark.parametrize(

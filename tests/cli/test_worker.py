@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 from tests.durable.databases import database_in
 from tests.durable.work import agent
 from tests.warm import python
-from wesichain.cli.durable_runs import _Shutdown, open_durable
+from wesichain.cli.durable_runs import _handling_signals, _Shutdown, open_durable
 from wesichain.durable import DurableAgent, RunState
 
 MAIN = "from wesichain.cli import main; main()"
@@ -193,3 +193,19 @@ def test_a_worker_is_asked_to_stop_then_to_hurry_and_ends_as_the_signal_says(cap
         "stopping: runs have 2.5 s to end; other workers continue the rest\n"
         "not waiting any longer: other workers continue the runs\n"
     )
+
+
+def test_a_signal_after_the_end_of_a_worker_is_ignored() -> None:
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+
+    async def work() -> None:
+        with _handling_signals(0.0):
+            pass
+
+    try:
+        asyncio.run(work())
+        assert [signal.getsignal(number) for number in numbers] == [signal.SIG_IGN, signal.SIG_IGN]
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

@@ -270,7 +270,18 @@ class Tree:
     about: Thought | None = None
 
 
+@dataclass
+class Chain:
+    """A class inside itself, with nothing in it that has a form of its own."""
+
+    name: str
+    behind: tuple[Chain, ...]
+
+
 def test_a_class_that_refers_to_itself_is_written() -> None:
+    chain = Chain("a", (Chain("b", ()),))
+    assert json.loads(to_json(chain)) == reference(chain)
+    assert to_lines([chain]) == [to_json(chain).encode()]
     tree = Tree("a", [Tree("b", about=Thought("t"))], Tree("c"))
     assert json.loads(to_json(tree)) == reference(tree)
     assert json.loads(to_json(tree))["branches"][0]["about"] == {"kind": "thought", "text": "t"}

@@ -87,3 +87,11 @@ def test_a_token_above_one_that_is_cancelled_keeps_nobody_who_looks() -> None:
     forget = above.child().on_cancel(lambda: seen.append("never"))
     forget()
     assert not above._watchers
+
+
+async def test_a_wait_that_is_given_up_leaves_nothing_in_the_token() -> None:
+    token = CancellationToken()
+    (waits,) = await started(token.wait())
+    waits.cancel()
+    await asyncio.wait([waits])
+    assert not token._watchers

@@ -97,6 +97,22 @@ async def test_what_is_queued_is_taken_as_many_at_once_as_a_worker_may(url: str)
         await until(lambda: is_empty(engine))
 
 
+async def test_an_idle_engine_keeps_no_connection_of_its_pool_open(url: str) -> None:
+    gate = Gate()
+    gate.open.set()
+    async with engine_of(url, gate) as engine:
+        engine.store.ledger.begin(new("r"))
+        engine.wake()
+        await until(lambda: row_of(engine, "r").run.status == "completed")
+
+        def connections() -> int:
+            pool: Any = engine.store.database.engine.pool
+            return int(pool.checkedin())
+
+        assert connections() > 0
+        await until(lambda: connections() == 0)
+
+
 async def test_a_cancelled_run_keeps_what_it_had_come_to(url: str) -> None:
     gate = Gate()
     async with engine_of(url, gate) as engine:

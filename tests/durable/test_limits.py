@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from wesichain import Agent
 from wesichain.core import LlmRequest
 from wesichain.durable import Concurrency, DurableAgent, DurableGraph, Rate, RunState
 from wesichain.durable.store.leases import Lease
-from wesichain.durable.store.ledger import NewRun, WorkflowResult
+from wesichain.durable.store.ledger import NewRun, WorkflowResult, queue_of
 from wesichain.durable.store.queue import Claimed, Serving, rates_of
 from wesichain.durable.store.store import Store
 from wesichain.errors import ConfigError, DurableError
@@ -97,6 +98,19 @@ def test_a_rate_counts_what_has_begun(url: str, per: Any, first: list[str], seco
     assert (claimed("one"), claimed("two")) == (first, second)
     time.sleep(0.45)
     assert claimed("one"), "its time is over"
+    store.close()
+
+
+def test_workers_claim_in_turn_only_where_a_limit_counts_the_runs_of_all(postgres: str) -> None:
+    store = Store(postgres)
+    shared = Serving("a", "v", concurrency=Concurrency(queue=2))
+    alone = Serving("a", "v", concurrency=Concurrency(worker=2))
+    with ThreadPoolExecutor(2) as threads:
+        with store.database.transaction(queue_of("a")):  # as a worker that claims
+            waiting = threads.submit(store.queue.claim, "one", shared, free=1)
+            assert threads.submit(store.queue.claim, "two", alone, free=1).result(30) == []
+            assert not wait([waiting], 0.2).done
+        assert waiting.result(30) == []
     store.close()
 
 

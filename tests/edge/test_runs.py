@@ -202,6 +202,13 @@ async def test_health_and_the_description() -> None:
         assert (await client.post("/v1/runs", json={"task": "?"})).json()["output"] == "hi"
     assert described["openapi"] == "3.1.0"
     assert "/v1/runs/{id}/decisions" in described["paths"]
+    bodies = [
+        end["requestBody"]
+        for at in described["paths"].values()
+        for end in at.values()
+        if "requestBody" in end
+    ]
+    assert [body["required"] for body in bodies] == [True] * 3
     named = {*re.findall(r"#/components/schemas/(\w+)", json.dumps(described["paths"]))}
     assert named == {*described["components"]["schemas"]}, "each schema is that of a body or an answer"
 

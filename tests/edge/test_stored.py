@@ -64,6 +64,12 @@ async def test_a_run_that_nobody_has_taken_yet_is_running_and_can_be_cancelled(t
         assert await state_of(run) == "cancelled"
 
 
+async def test_a_run_that_is_deleted_while_it_is_followed_ends_with_500(tmp_path: Path) -> None:
+    async with DurableAgent(scripted("x"), "desk", database_url=database_in(tmp_path)) as agent:
+        run = DurableRun(agent, "gone", None, None, None)
+        assert await refused(run.ending()) == (500, "there is no run 'gone' in this database")
+
+
 async def test_what_cannot_be_started_is_refused(tmp_path: Path) -> None:
     async with stored(tmp_path, "done") as runs:
         again = JsonTool("weather", "x", {"type": "object", "properties": {}}, external=True)

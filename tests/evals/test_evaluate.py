@@ -266,6 +266,37 @@ def test_a_missing_key_is_said_as_it_is_and_leaves_nothing_running(monkeypatch: 
     assert asyncio.run(main()) == 1
 
 
+def test_an_error_waits_until_the_other_runs_have_stopped() -> None:
+    class Pair:
+        model = "m"
+
+        def __init__(self) -> None:
+            self.begun, self.stopped = asyncio.Event(), False
+
+        async def complete(self, request: LlmRequest) -> LlmResponse:
+            if request.messages[-1].text == "quick":
+                await self.begun.wait()
+                return LlmResponse("x")
+            try:
+                self.begun.set()
+                await asyncio.sleep(60)
+            finally:
+                await asyncio.sleep(0)
+                self.stopped = True
+            raise AssertionError
+
+    def refuse(result: Result) -> None:
+        raise OSError("the disk is full")
+
+    async def main() -> bool:
+        llm = Pair()
+        with pytest.raises(OSError, match="full"):
+            await evaluate(Agent(llm), [Case("1", "quick"), Case("2", "slow")], on_result=refuse)
+        return llm.stopped
+
+    assert asyncio.run(main())
+
+
 def test_a_recording_becomes_a_case_that_its_own_agent_passes(tmp_path: Path) -> None:
     agent, recorder = answering({"go": CALL}), Recorder(tmp_path)
     asyncio.run(agent.run("go", events=[recorder]))

@@ -14,7 +14,7 @@ from wesichain.agent.effects import Caller, Effects, JournalEntry, OnText
 from wesichain.agent.phases import Child, Outcome, RunInfo, completed_phase, failed_phase, interrupted_phase
 from wesichain.agent.rules.checks import Refused
 from wesichain.agent.rules.reply_judge import NotAReply
-from wesichain.agent.run_state import TASK_CANCELLED, RunState, Stopped
+from wesichain.agent.run_state import TASK_CANCELLED, LimitAbove, RunState, Stopped
 from wesichain.agent.stream_relay import StreamRelay
 from wesichain.agent.trail import Trail
 from wesichain.context import ViewRequest
@@ -257,13 +257,15 @@ class ReplayEffects(Effects):
 
         If the function ended the run with an error, that error is raised again.
         """
-        for _, event in self._unmatched(step_id):
+        for _, event in self._unmatched(step_id - 1):  # a run that ends before a step ends in the one before
             if isinstance(event, ToolsOffered) and event.step_id == step_id:
                 return to_plain(event.tools)
+            is_here = event.step_id >= step_id
             ended = None if isinstance(event, RunCompleted) else end_of(event)
-            if ended is not None:
+            # A limit was met before the function was called.
+            if ended is not None and (is_here or not isinstance(ended, LimitAbove)):
                 raise ended
-            if not isinstance(event, RunStarted):
+            if is_here and not isinstance(event, RunStarted):
                 return None
         return None
 
