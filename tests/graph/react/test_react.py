@@ -20,6 +20,7 @@ from wesichain.core import (
     EventSink,
     FinalAnswer,
     LlmResponse,
+    Message,
     Observation,
     PromptTemplate,
     ReActState,
@@ -307,6 +308,22 @@ async def test_an_observer_hears_of_the_tools() -> None:
     alone = ReActAgentNode(llm=ScriptedLlm([ADD, "3"]), tools=[add])
     await alone.invoke(ReActState("q"), GraphContext(observer=Slow(), node="alone"))
     assert heard == [("alone", "add", {"a": 1, "b": 2}), ("alone", "add", 3)], "also without a graph around"
+
+
+async def test_an_observer_sees_the_messages_of_every_step() -> None:
+    seen: list[str] = []
+    said: list[Message] = []
+
+    class Outputs(Observer):
+        @override
+        def on_node_end(self, node: str, output: Any, duration_ms: float) -> None:
+            seen.append(node)
+            said.extend(output["messages"] if node in {"model", "tools"} else ())
+
+    graph = react_graph(llm=ScriptedLlm([ADD, "3"]), tools=[add])
+    await graph.invoke("q", ExecutionOptions(observer=Outputs()))
+    assert seen == ["prepare", "model", "tools", "model"]
+    assert [message.role.value for message in said] == ["user", "assistant", "tool", "assistant"]
 
 
 # --- approvals -------------------------------------------------------------------------------------
