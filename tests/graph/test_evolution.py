@@ -165,6 +165,22 @@ async def test_migrations_run_in_order_also_under_a_waiting_question() -> None:
     assert [one.values.get("title") for one in history] == ["Bergen", "Oslo", ""]
 
 
+async def test_a_thread_is_migrated_from_the_version_that_it_has() -> None:
+    def doubled(state: dict[str, Any]) -> None:
+        state["n"] *= 2
+
+    def increased(state: dict[str, Any]) -> None:
+        state["n"] += 1
+
+    store = MemoryCheckpointer()
+    seen: list[Any] = []
+    for migrations in ({}, {2: doubled}, {2: doubled, 3: increased}):
+        builder = GraphBuilder(dict, migrations=migrations).add_node("a", lambda _: None)
+        graph = builder.set_entry("a").build(store)
+        seen.append(await graph.invoke({} if seen else {"n": 5}, T))
+    assert seen == [{"n": 5}, {"n": 10}, {"n": 11}]
+
+
 async def test_going_back_migrates_what_is_pending_there() -> None:
     store = MemoryCheckpointer()
     old = v1(store)

@@ -7,7 +7,7 @@ import json
 import operator
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any, ClassVar, NotRequired, TypedDict
 
 import pytest
 from hypothesis import given
@@ -94,6 +94,9 @@ def test_reducers(given: Any, update: Any, key: str, expected: Any) -> None:
         pytest.param({"b": []}, {"a": 1, "b": []}, id="an-empty-list-is-a-value"),
         pytest.param(StateUpdate({"a": 5}), {"a": 5, "b": [1]}, id="a-StateUpdate-is-an-update"),
         pytest.param([{"a": 5}, {"a": 6}, None], {"a": 6, "b": [1]}, id="several-updates-are-made-in-order"),
+        pytest.param(
+            [{"a": Overwrite(5)}, {"a": 6}, {"a": 7}], {"a": 7, "b": [1]}, id="also-after-an-overwrite"
+        ),
     ],
 )
 def test_what_a_node_may_return(returned: Any, expected: Any) -> None:
@@ -226,6 +229,14 @@ def test_a_state_that_is_changed_and_returned_is_an_update(state_type: Any) -> N
     assert get(done, "inner").deep == [4, "leak"]
 
 
+def test_a_list_of_the_state_that_is_changed_and_returned_is_not_added_twice() -> None:
+    def node(state: Folds) -> dict[str, Any]:
+        state["items"].append(2)
+        return {"items": state["items"]}
+
+    assert run(Folds, node, {"items": [1]})["items"] == [1, 2]
+
+
 def test_a_value_that_is_changed_after_it_was_returned_does_not_change_the_state() -> None:
     kept: list[int] = [1]
     builder: GraphBuilder[Any] = GraphBuilder().add_node("give", lambda _: {"x": kept})
@@ -327,6 +338,17 @@ def test_a_state_may_be(state_type: Any, given: Any, field_of: Any) -> None:
     done = run(state_type, lambda state: {key: field_of(state) + 1}, given)
     assert field_of(done) == 2
     assert isinstance(done, dict if state_type is not Frozen else Frozen)
+
+
+def test_a_class_variable_of_a_dataclass_is_not_a_key() -> None:
+    @dataclass
+    class Length:
+        n: int
+        unit: ClassVar[str] = "m"
+
+    assert run(Length, lambda state: {"n": state.n + 1}, Length(1)) == Length(2)
+    with pytest.raises(NodeFailedError, match="the key 'unit', which Length does not have; its keys: n"):
+        run(Length, lambda _: {"unit": "km"}, Length(1))
 
 
 class Strict(BaseModel):

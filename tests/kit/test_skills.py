@@ -49,6 +49,11 @@ def test_the_tool_has_the_parameters_that_are_needed(
     assert {*read.spec.parameters["properties"]} == parameters
 
 
+async def test_instructions_alone_are_returned_as_text(tmp_path: Path) -> None:
+    _skill(tmp_path, "forms", body="Do it.")
+    assert await call(tools_of(Skills(tmp_path)), "read_skill", name="forms") == "Do it."
+
+
 @pytest.mark.parametrize(
     ("head", "name", "description"),
     [

@@ -213,6 +213,21 @@ class TestGoogle:
         received = await sent(GeminiWire(), lambda url: GoogleClient("gemini-x", base_url=url))
         assert KEY not in str(received.headers), "another host gets no key of the environment"
 
+    @pytest.mark.parametrize(
+        ("variable", "settings", "provider"),
+        [
+            pytest.param("", {}, "google", id="google"),
+            pytest.param("", {"base_url": "http://127.0.0.1:9"}, "", id="an-address"),
+            pytest.param("http://127.0.0.1:9", {}, "", id="the-variable"),
+            pytest.param("http://127.0.0.1:9", {"project": "p", "location": "global"}, "vertex", id="vertex"),
+        ],
+    )
+    def test_it_names_the_provider_of_its_server(
+        self, variable: str, settings: Any, provider: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", variable)
+        assert GoogleClient("gemini-x", **settings).provider == provider
+
     async def test_an_option_that_this_api_does_not_have_is_a_mistake(self) -> None:
         client = GoogleClient("gemini-x", base_url="http://127.0.0.1:9", options={"audio_timestamp": True})
         with pytest.raises(ConfigError, match="audio_timestamp"):

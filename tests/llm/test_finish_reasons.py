@@ -16,7 +16,7 @@ from openai.types.responses.response import IncompleteDetails
 
 from tests.llm.wires import GeminiWire, MessagesWire
 from wesichain import Agent
-from wesichain.core import LlmRequest, LlmResponse, Message, Role, Usage
+from wesichain.core import LlmRequest, LlmResponse, Message, ModelSettings, Role, Usage
 from wesichain.errors import LlmResponseError
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.finish_reasons import (
@@ -101,6 +101,22 @@ async def test_a_reply_of_gemini_that_filled_a_turn_is_continued_with_its_token(
     assert (reply.content, reply.finish_reason, reply.usage) == ("Half and half.", "stop", Usage(20, 10))
     assert second == first | {"continuationToken": second["continuationToken"]}
     assert second["continuationToken"] in ("+/8=", "-_8=")
+
+
+async def test_a_reply_of_gemini_is_not_continued_where_a_setting_says_so() -> None:
+    wire = GeminiWire()
+    half, rest = (
+        wire.write(ProviderReply(text, reason=reason), stream=False)
+        for text, reason in [("Half ", "CONTINUATION"), ("and half.", "STOP")]
+    )
+    half = half.replace(b'"CONTINUATION"', b'"CONTINUATION", "continuationToken": "+/8="')
+    settings = ModelSettings(extra={"automatic_continuation": False})
+    async with (
+        wire.serve(*(Answer(200, body, {}) for body in (half, rest))) as server,
+        wire.client(server.url) as llm,
+    ):
+        await llm.complete(LlmRequest("m", (Message(Role.USER, "?"),), settings=settings))
+    assert len(server.requests) == 1
 
 
 async def test_a_pause_without_text_is_continued_with_what_the_provider_had() -> None:

@@ -85,6 +85,12 @@ async def test_search_returns_the_newest_first_and_those_with_the_words(
         await store.search(ANN, limit=-1)
 
 
+async def test_items_of_the_same_time_are_sorted_by_key(store: Store) -> None:
+    for key, value in (("b", 1), ("a", 2), ("c", 0)):
+        await store.put(ANN, key, value)
+    assert [item.key for item in await store.search(ANN)] == ["a", "b", "c"]
+
+
 async def test_a_deleted_item_is_gone(store: Store) -> None:
     await store.put(ANN, "k", 1)
     await store.put(BOB, "k", 2)

@@ -22,7 +22,6 @@ _LONGEST = 240  # characters
 _FEWEST = 3  # words
 _ROW = 3  # consecutive words
 _EXAMPLE = 6  # consecutive words of the prompt: small models repeat its examples
-_VALUE = 3  # words of the longest text that counts as a value
 _WORD = re.compile(r"[^\W_]+")
 _TOKENS = (re.compile(r"\S+"), re.compile(r"[^\s{}\[\]\",;]+"))  # between blanks, or in JSON without blanks
 _NAME = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
@@ -146,12 +145,12 @@ def _capitals(text: str) -> set[str]:
 
 
 def _values(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Quoted texts, and texts short enough to be a value."""
+    """Quoted texts and whole texts that are too short to be refused as consecutive words."""
     for text in texts:
         quoted = (found[1:-1] for found in QUOTED.findall(text))
         for value in (text, *quoted):
             words = tuple(_words(value))
-            if len(words) <= _VALUE and len("".join(words)) > 1:
+            if len(words) < _ROW and len("".join(words)) > 1:
                 yield words
 
 

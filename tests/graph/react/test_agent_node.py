@@ -221,6 +221,14 @@ async def test_a_task_that_was_a_message_is_not_said_twice() -> None:
     assert [message.content for message in done["messages"]] == ["hi", "hello"]
 
 
+async def test_the_messages_before_the_task_are_its_history() -> None:
+    llm = ScriptedLlm(["hello", "fine"])
+    graph = GraphBuilder(Board).add_node("a", Agent(llm)).set_entry("a").build()
+    done = await graph.invoke({"messages": [Message(Role.USER, "hi")]})
+    await graph.invoke({"messages": [*done["messages"], Message(Role.USER, "how are you?")]})
+    assert [message.text for message in llm.requests[-1].messages] == ["hi", "hello", "how are you?"]
+
+
 async def test_the_steps_that_a_graph_has_left_are_for_what_comes() -> None:
     steps: list[ReActStep] = [Action(ADD), Observation(3, ADD.id)]
     llm = ScriptedLlm([say(call("add", {"a": 2, "b": 2}, id="2")), "done"])

@@ -309,6 +309,20 @@ async def test_an_observer_hears_of_the_tools() -> None:
     assert heard == [("alone", "add", {"a": 1, "b": 2}), ("alone", "add", 3)], "also without a graph around"
 
 
+async def test_an_observer_sees_the_messages_of_every_step() -> None:
+    seen: list[tuple[str, list[str]]] = []
+
+    class Outputs(Observer):
+        @override
+        def on_node_end(self, node: str, output: Any, duration_ms: float) -> None:
+            if node != "prepare":
+                seen.append((node, [message.role.value for message in output["messages"]]))
+
+    graph = react_graph(llm=ScriptedLlm([ADD, "3"]), tools=[add])
+    await graph.invoke("q", ExecutionOptions(observer=Outputs()))
+    assert seen == [("model", ["user", "assistant"]), ("tools", ["tool"]), ("model", ["assistant"])]
+
+
 # --- approvals -------------------------------------------------------------------------------------
 
 SEND = calls(("send", {"to": "Ann"}), ("add", {"a": 1, "b": 2}), content="I send.")

@@ -10,6 +10,7 @@ import subprocess
 import textwrap
 import time
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,7 @@ def test_a_bad_record_in_the_middle_is_named_and_the_rest_can_be_saved(
         repaired = book.repair("shop")
         assert (repaired.kept, repaired.damaged) == (5, ("log.jsonl:4",))
         assert (log_of(path).parent / "damaged.jsonl").read_bytes() == lines[3] + b"\n"
+        assert b'"line":4' in log_of(path).read_bytes().split(b"\n")[3]
         assert ids(book.bullets("shop")) == ["0", "1", "3", "4"]
         book.record(note("next", id="next"), domain="shop")
     with open_at(path) as book:
@@ -337,11 +339,17 @@ def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_a_long_log_is_compacted_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("processes", [1, 10])
+def test_a_long_log_is_compacted_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
     monkeypatch.setattr("wesichain.learning.storage.domain.LONG", 20)
+    numbers = iter(range(50))
+    for _ in range(processes):
+        with open_at(tmp_path / "book") as book:
+            for number in islice(numbers, 50 // processes):
+                book.record(note("x", id="b", helpful=number), domain="shop")
     with open_at(tmp_path / "book") as book:
-        for number in range(50):
-            book.record(note("x", id="b", helpful=number), domain="shop")
         assert len(book.journal("shop")) == 50
     assert len(log_of(tmp_path / "book").read_bytes().split(b"\n")) < 25
     with open_at(tmp_path / "book") as book:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
+from wesichain.errors import ConfigError
 from wesichain.llm.local.llama_engine import LlamaEngine, lease, release
 
 
@@ -26,3 +31,22 @@ def test_an_engine_is_shared_until_its_last_user_has_left(tmp_path: Path) -> Non
     assert again.settings.key != two.settings.key
     for engine in (again, other):
         release(engine)
+
+
+def test_a_model_that_does_not_load_in_time_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wesichain.llm.local.llama_engine.LOAD_SECONDS", 0.5)
+    path = tmp_path / "m.gguf"
+    os.mkfifo(path)  # the child waits for a writer when it opens this file
+    engine = leased(path)
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(engine.start)
+        try:
+            error = starting.exception(timeout=20)
+        finally:
+            os.close(os.open(path, os.O_RDWR))
+    assert isinstance(error, ConfigError)
+    assert "ended with signal 9" in str(error)
+    assert engine.pid is None
+    release(engine)

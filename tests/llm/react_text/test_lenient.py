@@ -52,6 +52,14 @@ def test_what_is_mended_is_strict_json_in_the_end(text: str) -> None:
         assert parse_json(dump_json(value)) == value
 
 
+@pytest.mark.parametrize("closed", [False, True])
+def test_doubled_braces_that_may_have_been_cut_off_are_refused(closed: bool) -> None:
+    whole = '{{"a": {{"b": 1}}}}'
+    assert load(whole, closed=closed) == ({"a": {"b": 1}}, "")
+    with pytest.raises(CodecError, match="it ends before it is complete"):
+        load(whole[:-3], closed=closed)
+
+
 @pytest.mark.parametrize("count", [10, 11])
 def test_brackets_around_a_word_for_nothing_are_matched(count: int) -> None:
     assert is_nothing("(" * 10 + "none" + ")" * count) is (count == 10)
