@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pydoc
 import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.conftest import ROOT
@@ -60,3 +62,5 @@ def test_help_is_there_for_every_public_class(reference: Any) -> None:
         value = getattr(importlib.import_module(door), name)
         if isinstance(value, type):
             assert pydoc.render_doc(value)
+        if isinstance(value, msgspec.StructMeta):
+            inspect.signature(value)  # raises if an annotation cannot be resolved

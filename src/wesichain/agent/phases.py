@@ -142,7 +142,7 @@ class AnyPhase(Value, metaclass=_PhaseType):
 
     @override
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (type(self), tuple(getattr(self, name) for name in self.__struct_fields__))
+        return _rebuild, (type(self), tuple(getattr(self, name) for name in self.__struct_fields__))
 
     @property
     def run_id(self) -> str:
@@ -388,7 +388,7 @@ class _Saved(Value):
         return info, Trail.of([*self.messages], self.steps), self.spent, step
 
 
-def _remade(phase: Any, fields: tuple[Any, ...]) -> Any:
+def _rebuild(phase: Any, fields: tuple[Any, ...]) -> Any:
     """Restore a phase that was pickled or deep-copied."""
     return _maker_of(phase)(*fields)
 

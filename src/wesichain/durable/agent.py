@@ -173,8 +173,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         1 are served before those of 2; the default is 10. `delay` is in seconds. `key` names a customer or a
         tenant: keys take turns, and limits per key count the runs of each key.
         """
-        # pyright trusts the annotation, a caller may not.
-        if model is not None and not isinstance(model, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if model is not None and not isinstance(model, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may
             raise ConfigError(
                 f"model={model!r:.60}: another process may run a queued task, so use a name, "
                 f"'PROVIDER:NAME', or give the object to the Agent"

@@ -36,6 +36,18 @@ class ConversationsContract(StoreContract[Conversations]):
         assert tuple(await store.open("c").read()) == said
 
     @law
+    async def test_a_turn_with_a_key_is_added_once(self, store: Conversations) -> None:
+        """For a store that says `keeps_keys`; others add it every time."""
+        turn = (Message(Role.USER, "hi"), Message(Role.ASSISTANT, "hello"))
+        added = [await store.open("c").extend_once(key, *turn) for key in ("r1", "r1", "r2")]
+        assert added == [True, not store.keeps_keys, True]
+        assert texts(await store.open("c").read()) == ["hi", "hello"] * sum(added)
+        writers = (store.open("d").extend_once("r1", *turn) for _ in range(8))
+        assert sum(await asyncio.gather(*writers)) == (1 if store.keeps_keys else 8)
+        await store.delete("c")
+        assert await store.open("c").extend_once("r1", *turn)
+
+    @law
     async def test_opening_and_reading_leave_nothing_behind(self, store: Conversations) -> None:
         assert list(await store.open("new").read()) == []
         assert list(await store.open("new", max_tokens=10).read()) == []

@@ -21,7 +21,9 @@ from .faults import Fault, Faults
 if TYPE_CHECKING:
     from wesichain.durable import DurableAgent, DurableGraph
 
-Program: TypeAlias = "Agent[Any, Any] | Graph[Any] | DurableAgent[Any] | DurableGraph[Any]"
+    Program: TypeAlias = Agent[Any, Any] | Graph[Any] | DurableAgent[Any] | DurableGraph[Any]
+else:  # for `help` and `inspect.signature`, which resolve annotations: durable runs are an extra
+    Program = Any
 Person: TypeAlias = Callable[[PendingCall], Decision | None] | Callable[[GraphInterrupt], Any]
 
 
