@@ -17,8 +17,9 @@ from typing import Any, cast
 import pytest
 
 from tests.quick import IS_QUICK
-from wesichain.agent import Agent, AgentRuntime, Drive, Idle, Interrupted, RunOptions, replay
+from wesichain.agent import Agent, AgentRuntime, Idle, Interrupted, RunOptions, replay
 from wesichain.agent.calls.open_call import OpenCall
+from wesichain.agent.internal import Drive
 from wesichain.agent.keywords import RunKeywords
 from wesichain.agent.middleware_run import MiddlewareRun
 from wesichain.agent.options import run_options

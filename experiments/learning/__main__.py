@@ -9,7 +9,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from wesichain.agent import resolve_model
+from wesichain.agent.internal import resolve_model
 from wesichain.core import ToolCallingLlm
 from wesichain.llm.local import LocalLlm
 

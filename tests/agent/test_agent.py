@@ -9,17 +9,8 @@ from typing import Any
 import pytest
 
 from tests.agent.kit import ADD, add, boom, call, check_events, echo, kinds, say
-from wesichain.agent import (
-    Agent,
-    Approve,
-    Completed,
-    Conversation,
-    Failed,
-    Interrupted,
-    Outcome,
-    Source,
-    resolve_model,
-)
+from wesichain.agent import Agent, Approve, Completed, Conversation, Failed, Interrupted, Outcome, Source
+from wesichain.agent.internal import resolve_model
 from wesichain.core import (
     Citation,
     CompletionLlm,

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tests.agent.kit import check_events
 from tests.draws import draws
-from wesichain.agent import AgentRuntime, Caller, Completed, Effects, Failed, Interrupted, Outcome
+from wesichain.agent import AgentRuntime, Completed, Failed, Interrupted, Outcome
+from wesichain.agent.internal import Caller, Effects
 from wesichain.core import (
     Action,
     LlmRequest,

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from tests.agent.kit import ADD, add, boom, call, check_events, echo, failed_with, kinds, say
 from tests.draws import draws
-from wesichain.agent import Agent, AgentRuntime, Completed, Failed, Interrupted, replay, with_output
+from wesichain.agent import Agent, AgentRuntime, Completed, Failed, Interrupted, replay
+from wesichain.agent.internal import with_output
 from wesichain.core import (
     LlmResponse,
     ModelResponded,

@@ -9,7 +9,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from tests.agent.kit import call, replayed, say
 from tests.agent.test_tree import DOWN, PRICES, priced
-from wesichain.agent import Agent, RaisedError
+from wesichain.agent import Agent
+from wesichain.agent.internal import RaisedError
 from wesichain.core import from_json, to_json
 from wesichain.errors import LlmTransportError
 from wesichain.policy import Budget, Recovery, Retry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from wesichain.agent import Trail
+from wesichain.agent.internal import Trail
 from wesichain.core import Message, Role, Thought
 
 TEXTS = st.lists(st.text(max_size=2), max_size=3)

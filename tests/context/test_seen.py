@@ -21,9 +21,9 @@ from wesichain.context import (
     ViewQuestion,
     VisibleLog,
     Window,
-    are_views,
     tokens_of,
 )
+from wesichain.context.internal import are_views
 from wesichain.core import Message, Role, StepStarted, ToolCall, from_json, to_json
 from wesichain.core.events import ContextReduced
 from wesichain.core.internal import Cut, Transcript

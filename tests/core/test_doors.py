@@ -7,7 +7,7 @@ import importlib
 import pytest
 
 from wesichain import core, llm
-from wesichain.core import events, internal
+from wesichain.core import events
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,33 @@ DOORS = {
 }
 
 
-def test_what_became_internal_is_still_found_and_warns() -> None:
+# Names of 0.2.0 that only packages of the framework use.
+INTERNAL = {
+    "agent": """
+        Active Caller Child Drive Effects Emitter EventQueue LiveEffects Refused RunInfo RunState Settings Tally
+        Trail Unfinished resolve_model result_of team_of with_output
+    """,
+    "context": "are_views counter_of",
+    "policy": "chain_of",
+    "tools": "Offered PreparedCall in_thread",
+}
+
+
+@pytest.mark.parametrize(
+    ("room", "name"), [(room, name) for room in INTERNAL for name in INTERNAL[room].split()]
+)
+def test_a_name_that_became_internal_is_found_and_warns(room: str, name: str) -> None:
+    door = importlib.import_module(f"wesichain.{room}")
+    internal = importlib.import_module(f"wesichain.{room}.internal")
+    with pytest.warns(
+        DeprecationWarning, match=f"wesichain.{room}.{name} is in wesichain.{room}.internal now"
+    ):
+        assert getattr(door, name) is getattr(internal, name)
+    assert name not in door.__all__
+
+
+def test_what_core_moved_is_found_and_warns() -> None:
+    internal = importlib.import_module("wesichain.core.internal")
     offered = {name for name in vars(internal) if not name.startswith("__")} - {"TYPE_CHECKING"}
     assert "from_plain" in offered
     assert not offered & {*core.__all__}
@@ -48,3 +74,9 @@ def test_what_became_internal_is_still_found_and_warns() -> None:
         home = DOORS.get(name, "wesichain.core.internal")
         with pytest.warns(DeprecationWarning, match=f"{name} is in {home} now"):
             assert getattr(core, name) is getattr(internal, name)
+
+
+def test_a_name_that_was_never_there_is_no_attribute() -> None:
+    for room in INTERNAL:
+        with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+            _ = importlib.import_module(f"wesichain.{room}").nothing

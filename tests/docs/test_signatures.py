@@ -9,6 +9,7 @@ import sys
 import typing
 from collections.abc import Iterator
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -18,17 +19,20 @@ from tests.docs.pages import TOOLS
 # What the loop, the graph and the stores pass to each other; no user constructs or annotates one.
 INSIDE = frozenset(
     {
-        *("AnyPhase", "Checks", "FaultDecision", "HistoryWindow", "InnerRun"),  # the loop
-        *("ModelTurn", "ReplyJudge", "TeamMember", "_Log"),
+        *("HistoryWindow", "InnerRun"),  # the loop
         *("Definition", "OuterWrites", "StateForm", "StateValues", "Tap", "TaskQuestions", "TaskRecord"),
         *("Backend", "Domain", "Shares"),  # the playbook's storage
-        *("FinishedRun", "Run", "RunRegistry"),  # durable runs and the edge
+        *("FinishedRun", "Run"),  # durable runs and the edge
         *("Parts", "SchemaPlan"),  # of a tool: how it is read, and the quick path of a call
     }
 )
 
 
-SHARED = ("wesichain.core.internal", "wesichain.store")  # doors of our own rooms
+# Doors of our own rooms.
+SHARED = (
+    *(f"wesichain.{room}.internal" for room in ("agent", "core", "edge", "policy", "tools")),
+    "wesichain.store",
+)
 
 
 @cache
@@ -40,9 +44,16 @@ def doors() -> Any:
 
 @cache
 def importable() -> frozenset[str]:
-    shared = {name for door in SHARED for name in vars(importlib.import_module(door))}
+    shared = {name for door in SHARED for name in names_in(importlib.import_module(door))}
     public: frozenset[str] = doors().public_names()
     return INSIDE | public | shared
+
+
+def names_in(module: ModuleType) -> frozenset[str]:
+    """The names of a module, with those that it loads on first use."""
+    tree = ast.parse(inspect.getsource(module))
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return frozenset(alias.asname or alias.name for node in found for alias in node.names)
 
 
 def values_of(door: str) -> list[Any]:

@@ -20,7 +20,8 @@ from wesichain.errors import (
     ToolTimeoutError,
     UnknownToolError,
 )
-from wesichain.tools import PreparedCall, ToolRegistry, ToolResult, ToolSet, ToolWarning, tool
+from wesichain.tools import ToolRegistry, ToolResult, ToolSet, ToolWarning, tool
+from wesichain.tools.internal import PreparedCall
 
 
 @tool

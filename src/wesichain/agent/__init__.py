@@ -18,16 +18,10 @@ from wesichain.middleware import Middleware
 from wesichain.tools import RunContext
 
 from .agent import Agent, Instructions, Task
-from .calls.call_approvals import check_decision
-from .drive import Drive, OpenRun
-from .effects import Caller, Effects, FixedCaller, JournalEntry, LiveEffects, unknown_outcome
-from .emitter import Emitter
-from .model_names import AnyModel, resolve_model
+from .model_names import AnyModel
 from .options import AgentOptions, LoopGuard, OnLimit, RunOptions, Sinks
 from .phases import (
     Acting,
-    Active,
-    Child,
     Completed,
     Failed,
     Idle,
@@ -35,34 +29,21 @@ from .phases import (
     Observing,
     Outcome,
     Phase,
-    RunInfo,
     Thinking,
-    Unfinished,
-    with_output,
 )
-from .results import RunResult, Source, result_of
-from .rules.checks import Refused
-from .rules.tally import Tally
-from .run_state import RunState, Settings
+from .results import RunResult, Source
 from .runtime import AgentRuntime
-from .trail import Observed, Trail
+from .trail import Observed
 
 if TYPE_CHECKING:
     from .bounds import Bounds
     from .calls.agent_tool import AgentTool
     from .capability import Capability, CapabilityText
-    from .handoffs.current_agent import team_of
-    from .handoffs.handoff import Actor, Handoff, History
+    from .handoffs.handoff import Handoff, History
     from .memory.stored_conversations import PostgresConversations, SqliteConversations
     from .memory.stores import Conversation, Conversations, MemoryConversations, RunMemory, StoredConversation
-    from .playback.recorded_errors import (
-        RaisedError,
-        extra_call_events,
-        reemit,
-        reemit_extra_calls,
-    )
     from .playback.replay import replay
-    from .results.stream import EventQueue, RunSteps, RunStream
+    from .results.stream import RunSteps, RunStream
     from .rules.answers import OutputMode
     from .rules.checks import OutputCheck
 else:
@@ -72,8 +53,7 @@ else:
             ".bounds": ("Bounds",),
             ".calls.agent_tool": ("AgentTool",),
             ".capability": ("Capability", "CapabilityText"),
-            ".handoffs.handoff": ("Actor", "Handoff", "History"),
-            ".handoffs.current_agent": ("team_of",),
+            ".handoffs.handoff": ("Handoff", "History"),
             ".memory.stored_conversations": ("PostgresConversations", "SqliteConversations"),
             ".memory.stores": (
                 "Conversation",
@@ -82,23 +62,16 @@ else:
                 "RunMemory",
                 "StoredConversation",
             ),
-            ".playback.recorded_errors": (
-                "RaisedError",
-                "extra_call_events",
-                "reemit",
-                "reemit_extra_calls",
-            ),
             ".playback.replay": ("replay",),
-            ".results.stream": ("EventQueue", "RunSteps", "RunStream"),
+            ".results.stream": ("RunSteps", "RunStream"),
             ".rules.answers": ("OutputMode",),
             ".rules.checks": ("OutputCheck",),
         },
+        moved_to=("wesichain.agent.internal",),
     )
 
 __all__ = [
     "Acting",
-    "Active",
-    "Actor",
     "Advice",
     "Adviser",
     "Agent",
@@ -109,35 +82,25 @@ __all__ = [
     "Approve",
     "ApproveWith",
     "Bounds",
-    "Caller",
     "Capability",
     "CapabilityText",
-    "Child",
     "Clock",
     "Completed",
     "Conversation",
     "Conversations",
     "Decision",
-    "Drive",
-    "Effects",
-    "Emitter",
-    "EventQueue",
     "Failed",
-    "FixedCaller",
     "Handoff",
     "History",
     "Idle",
     "Instructions",
     "Interrupted",
-    "JournalEntry",
-    "LiveEffects",
     "LoopGuard",
     "MemoryConversations",
     "Middleware",
     "Observed",
     "Observing",
     "OnLimit",
-    "OpenRun",
     "Outcome",
     "OutputCheck",
     "OutputMode",
@@ -145,35 +108,18 @@ __all__ = [
     "Phase",
     "PostgresConversations",
     "Provide",
-    "RaisedError",
     "Refuse",
-    "Refused",
     "RunContext",
-    "RunInfo",
     "RunMemory",
     "RunOptions",
     "RunResult",
-    "RunState",
     "RunSteps",
     "RunStream",
-    "Settings",
     "Sinks",
     "Source",
     "SqliteConversations",
     "StoredConversation",
-    "Tally",
     "Task",
     "Thinking",
-    "Trail",
-    "Unfinished",
-    "check_decision",
-    "extra_call_events",
-    "reemit",
-    "reemit_extra_calls",
     "replay",
-    "resolve_model",
-    "result_of",
-    "team_of",
-    "unknown_outcome",
-    "with_output",
 ]

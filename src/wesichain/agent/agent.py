@@ -25,7 +25,8 @@ from wesichain.core.internal import (
 )
 from wesichain.errors import ConfigError, ConversationError
 from wesichain.policy import SelfCorrect
-from wesichain.tools import Effect, Offered, RunContext, ToolRegistry
+from wesichain.tools import Effect, RunContext, ToolRegistry
+from wesichain.tools.internal import Offered
 
 from .drive import OpenRun, PastRun
 from .effects import advice_at, instructions_at

@@ -24,7 +24,8 @@ from wesichain.core.internal import (
 )
 from wesichain.errors import LlmResponseError
 from wesichain.middleware import Middleware
-from wesichain.tools import PreparedCall, ToolContext, ToolRegistry, ToolResult
+from wesichain.tools import ToolContext, ToolRegistry, ToolResult
+from wesichain.tools.internal import PreparedCall
 
 T = TypeVar("T")
 OnText = Callable[[str], None]

@@ -20,7 +20,8 @@ from wesichain.errors import (
     ToolExecutionError,
 )
 from wesichain.middleware import Middleware
-from wesichain.tools import PreparedCall, RunContext, ToolContext, ToolResult
+from wesichain.tools import RunContext, ToolContext, ToolResult
+from wesichain.tools.internal import PreparedCall
 
 from .effects import Caller, Effects, OnText
 from .rules.reply_judge import is_response

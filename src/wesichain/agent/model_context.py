@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wesichain.context import ViewQuestion, ViewRequest, counter_of, inactive_below
+from wesichain.context import ViewQuestion, ViewRequest
+from wesichain.context.internal import counter_of, inactive_below
 from wesichain.core import Message, Usage
 from wesichain.core.internal import NO_USAGE, ContextReduced, Cut, LogView, replace
 

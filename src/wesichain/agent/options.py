@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, cast, get_or
 from typing_extensions import TypeVar
 
 from wesichain._elsewhere import AGENT, unknown_keyword
-from wesichain.context import ContextView, are_views
+from wesichain.context import ContextView
+from wesichain.context.internal import are_views
 from wesichain.core import EventSink, ModelSettings
 from wesichain.core.internal import NO_SETTINGS, Advice, CancellationToken, Clock, Value
 from wesichain.errors import ConfigError, PolicyConfigError

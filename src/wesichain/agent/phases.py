@@ -50,6 +50,7 @@ from wesichain.core.internal import (
 )
 from wesichain.errors import AgentError, CodecError
 from wesichain.policy import Budget
+from wesichain.policy.internal import cost_of_spent
 
 from .rules.tally import Tally
 from .trail import Observed, Trail
@@ -176,8 +177,6 @@ class _Ended(AnyPhase, Generic[OutT]):
     @property
     def cost(self) -> float | None:
         """The cost of the run in dollars, with the runs below it; None if the price of a model is unknown."""
-        from wesichain.policy import cost_of_spent  # loads the table of prices
-
         return cost_of_spent(self.spent)
 
     @property

@@ -42,7 +42,8 @@ from wesichain.policy import (
     Reprompt,
     Retry,
 )
-from wesichain.tools import PreparedCall, RunContext, ToolRegistry
+from wesichain.tools import RunContext, ToolRegistry
+from wesichain.tools.internal import PreparedCall
 
 from .effects import Effects
 from .emitter import Emitter

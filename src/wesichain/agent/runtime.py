@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from typing_extensions import Unpack
 
-from wesichain.context import counter_of
+from wesichain.context.internal import counter_of
 from wesichain.core import Content, Message, Role, ToolCall, ToolCallingLlm, ToolSpec
 from wesichain.core.internal import (
     Advice,

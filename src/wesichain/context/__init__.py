@@ -10,9 +10,6 @@ from .view import (
     Question,  # pyright: ignore[reportDeprecated]  # for those who import it from here
     ViewQuestion,
     ViewRequest,
-    are_views,
-    counter_of,
-    inactive_below,
 )
 
 if TYPE_CHECKING:
@@ -26,6 +23,7 @@ else:
             ".visible_log": ("VisibleLog",),
         },
         renamed={"Seen": "VisibleLog", "quiet_of": "inactive_below"},
+        moved_to=("wesichain.context.internal",),
     )
 
 __all__ = [
@@ -40,10 +38,7 @@ __all__ = [
     "ViewRequest",
     "VisibleLog",
     "Window",
-    "are_views",
-    "counter_of",
     "estimate_tokens",
     "fit",
-    "inactive_below",
     "tokens_of",
 ]

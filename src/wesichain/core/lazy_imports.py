@@ -32,13 +32,13 @@ def lazy_getattr(
             name = renamed[name]
             if name in vars(sys.modules[door]):
                 return vars(sys.modules[door])[name]
-        elif is_moved(name):
+        elif name not in module_of and is_moved(name):
             doors = (each for each in moved_to if name in getattr(import_module(each), "__all__", ()))
             home = next(doors, moved_to[-1])
             warn(f"{door}.{name} is in {home} now", DeprecationWarning, stacklevel=2)
-        if is_moved(name):
-            return getattr(sys.modules[moved_to[-1]], name)
         if name not in module_of:
+            if is_moved(name):
+                return getattr(sys.modules[moved_to[-1]], name)
             raise AttributeError(f"module {door!r} has no attribute {name!r}")
         found = getattr(import_module(module_of[name], door), name)
         setattr(sys.modules[door], name, found)

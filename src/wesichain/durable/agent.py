@@ -8,17 +8,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from typing_extensions import Unpack, override
 
-from wesichain.agent import (
-    Agent,
-    AnyModel,
-    Completed,
-    Decision,
-    Interrupted,
-    Outcome,
-    RunMemory,
-    RunResult,
-    result_of,
-)
+from wesichain.agent import Agent, AnyModel, Completed, Decision, Interrupted, Outcome, RunMemory, RunResult
+from wesichain.agent.internal import result_of
 from wesichain.core import Event, EventSink, Message, ModelSettings, Part, to_json
 from wesichain.core.internal import Clock, SystemClock, replace
 from wesichain.errors import ConfigError, DurableError, RunIdConflictError

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from wesichain.agent import Agent, AnyModel, Completed, Interrupted, Outcome, RunOptions, with_output
+from wesichain.agent import Agent, AnyModel, Completed, Interrupted, Outcome, RunOptions
+from wesichain.agent.internal import with_output
 from wesichain.core import Event, EventSink, from_json
 from wesichain.core.internal import Advice, Clock, Value, field, force_setattr, from_plain, to_plain
 from wesichain.errors import ConfigError, DurableError, ReplayMismatchError

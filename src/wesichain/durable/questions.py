@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from wesichain.agent import check_decision as check_call_decision
+from wesichain.agent.internal import check_decision as check_call_decision
 from wesichain.core import Event, JsonValue, ToolCall, from_json, to_json
 from wesichain.core.internal import (
     Decision,

@@ -15,11 +15,13 @@ from typing import Any, TypeVar
 
 from typing_extensions import override
 
-from wesichain.agent import Agent, AgentRuntime, LiveEffects, team_of
+from wesichain.agent import Agent, AgentRuntime
+from wesichain.agent.internal import LiveEffects, team_of
 from wesichain.core import JsonValue, ToolCall
 from wesichain.core.internal import replace
 from wesichain.errors import ConfigError, InvalidArgsError, UnknownToolError
-from wesichain.tools import JsonTool, PreparedCall, ToolContext, ToolRegistry, ToolSearch
+from wesichain.tools import JsonTool, ToolContext, ToolRegistry, ToolSearch
+from wesichain.tools.internal import PreparedCall
 
 from .journal.records import fingerprint
 

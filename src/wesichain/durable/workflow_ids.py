@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, ClassVar
 
-from wesichain.agent import AnyModel, Completed, Decision, Failed, Interrupted, RunMemory, resolve_model
+from wesichain.agent import AnyModel, Completed, Decision, Failed, Interrupted, RunMemory
+from wesichain.agent.internal import resolve_model
 from wesichain.core import Event, Message, ModelSettings, Part, Role, ToolSpec, from_json, to_json
 from wesichain.core.internal import Value, common_prefix, is_array, is_object, replace, same
 from wesichain.errors import ConfigError, DurableError

@@ -8,16 +8,14 @@ from .limits import Limits
 
 if TYPE_CHECKING:
     from .application import create_app
-    from .runs import Inbox, Order, RunDirectory
-    from .stored_runs import DurableRunner
+    from .runs import Inbox, Order
 else:
     __getattr__ = lazy_getattr(
         __name__,
         {
             ".application": ("create_app",),
-            ".runs": ("Inbox", "Order", "RunDirectory"),
-            ".stored_runs": ("DurableRunner",),
+            ".runs": ("Inbox", "Order"),
         },
     )
 
-__all__ = ["DurableRunner", "Inbox", "Limits", "Order", "RunDirectory", "create_app"]
+__all__ = ["Inbox", "Limits", "Order", "create_app"]

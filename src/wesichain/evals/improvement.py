@@ -15,7 +15,8 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
-from wesichain.agent import Agent, resolve_model
+from wesichain.agent import Agent
+from wesichain.agent.internal import resolve_model
 from wesichain.core import (
     Event,
     LlmRequest,

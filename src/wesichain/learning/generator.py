@@ -8,7 +8,8 @@ from sys import maxsize
 from typing import Any
 from uuid import uuid4
 
-from wesichain.agent import AgentRuntime, Completed, LoopGuard, resolve_model
+from wesichain.agent import AgentRuntime, Completed, LoopGuard
+from wesichain.agent.internal import resolve_model
 from wesichain.core import CompletionLlm, ToolCallingLlm
 from wesichain.core.internal import Advice, Clock, replace
 from wesichain.errors import (

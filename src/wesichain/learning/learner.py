@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, cast
 
-from wesichain.agent import Agent, resolve_model
+from wesichain.agent import Agent
+from wesichain.agent.internal import resolve_model
 from wesichain.core import ToolCallingLlm
 from wesichain.core.internal import replace
 from wesichain.errors import ConfigError

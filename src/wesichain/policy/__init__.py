@@ -1,6 +1,8 @@
 """Policies: what a run does after an error, what it may spend, and the prices of models."""
 
-from wesichain.core.internal import Price, Prices, PriceTier, Spent, cost_of
+from typing import TYPE_CHECKING
+
+from wesichain.core.internal import Price, Prices, PriceTier, Spent, cost_of, lazy_getattr
 
 from .budget import Account, Budget
 from .decisions import (
@@ -24,10 +26,16 @@ from .engines import (
     Rule,
     RunView,
     SelfCorrect,
-    Table,
-    chain_of,
 )
-from .find_price import cost_of_events, cost_of_spent, find_cost, find_price
+
+if TYPE_CHECKING:
+    from .price_lookup import cost_of_events, find_cost, find_price
+else:
+    __getattr__ = lazy_getattr(
+        __name__,
+        {".price_lookup": ("cost_of_events", "find_cost", "find_price")},
+        moved_to=("wesichain.policy.internal",),
+    )
 
 __all__ = [
     "Account",
@@ -54,11 +62,8 @@ __all__ = [
     "RunView",
     "SelfCorrect",
     "Spent",
-    "Table",
-    "chain_of",
     "cost_of",
     "cost_of_events",
-    "cost_of_spent",
     "find_cost",
     "find_price",
 ]

@@ -28,7 +28,7 @@ from wesichain.core.internal import (
 )
 from wesichain.errors import BudgetExceededError, CodecError, ConfigError, PolicyConfigError
 
-from .find_price import find_price
+from .price_lookup import find_price
 
 
 class _BudgetType(StructMeta):

@@ -12,7 +12,8 @@ from typing_extensions import override
 
 from wesichain.core import Event, EventSink, LlmRequest, ToolCall
 from wesichain.core.internal import CallHook, around
-from wesichain.tools import PreparedCall, ToolContext, ToolRegistry, ToolResult
+from wesichain.tools import ToolContext, ToolRegistry, ToolResult
+from wesichain.tools.internal import PreparedCall
 
 RunTool = Callable[[PreparedCall, ToolContext | None], Coroutine[Any, Any, ToolResult]]
 

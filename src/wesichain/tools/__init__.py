@@ -9,23 +9,22 @@ from .context import CancellationToken, RunContext, ToolContext
 from .definition import Approval, Effect, Id, Isolation, Tool, ToolOptions, ToolWarning, TypedTool
 from .function import FunctionTool, tool
 from .json_schema.issues import Issue
-from .registry import Offered, ToolLike, ToolRegistry, ToolSet
-from .results import PreparedCall, ToolResult, ToolStats
+from .registry import ToolLike, ToolRegistry, ToolSet
+from .results import ToolResult, ToolStats
 from .return_values import Finish
 from .tool_sources import DynamicTools, ToolSource
 
 if TYPE_CHECKING:
     from .json_tool import JsonTool, validate_json
-    from .running.threads import in_thread
     from .tool_search import TextEmbedder, ToolSearch
 else:
     __getattr__ = lazy_getattr(
         __name__,
         {
             ".json_tool": ("JsonTool", "validate_json"),
-            ".running.threads": ("in_thread",),
             ".tool_search": ("TextEmbedder", "ToolSearch"),
         },
+        moved_to=("wesichain.tools.internal",),
     )
 
 __all__ = [
@@ -39,8 +38,6 @@ __all__ = [
     "Isolation",
     "Issue",
     "JsonTool",
-    "Offered",
-    "PreparedCall",
     "RunContext",
     "TextEmbedder",
     "Tool",
@@ -57,7 +54,6 @@ __all__ = [
     "ToolStats",
     "ToolWarning",
     "TypedTool",
-    "in_thread",
     "tool",
     "validate_json",
 ]

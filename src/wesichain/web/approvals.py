@@ -15,7 +15,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from wesichain.agent import Decision, Interrupted, check_decision
+from wesichain.agent import Decision, Interrupted
+from wesichain.agent.internal import check_decision
 from wesichain.core import from_json, to_json
 from wesichain.core.internal import Clock, PendingCall, SystemClock, Value
 from wesichain.errors import CodecError, ConfigError

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from wesichain.agent import Agent, RunStream, result_of
+from wesichain.agent import Agent, RunStream
+from wesichain.agent.internal import result_of
 from wesichain.core import EventSink
 from wesichain.core.internal import Decision
-from wesichain.edge import Limits, Order, RunDirectory, create_app
+from wesichain.edge import Limits, Order, create_app
+from wesichain.edge.internal import RunDirectory
 from wesichain.trace import Recorder, Recording
 
 from .approvals import ApprovalFolder

@@ -12,16 +12,8 @@ import pytest
 from tests.graph.kit import T, stopped
 from tests.graph.react.test_react import ADD, Keep, Mine, Sends, add, stepwise
 from wesichain import Agent, tool
-from wesichain.agent import (
-    AgentRuntime,
-    Approve,
-    ApproveWith,
-    Completed,
-    Drive,
-    Interrupted,
-    Refuse,
-    RunOptions,
-)
+from wesichain.agent import AgentRuntime, Approve, ApproveWith, Completed, Interrupted, Refuse, RunOptions
+from wesichain.agent.internal import Drive
 from wesichain.core import (
     Action,
     Event,

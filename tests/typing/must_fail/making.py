@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from wesichain.agent import Agent, AgentRuntime, Completed, Idle, RunInfo, Thinking, Trail
+from wesichain.agent import (Agent, AgentRuntime, Completed, Idle, Thinking)
+from wesichain.agent.internal import RunInfo, Trail
 from wesichain.core import ToolCallingLlm
 from wesichain.policy import Spent
 

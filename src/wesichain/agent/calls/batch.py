@@ -30,8 +30,10 @@ from wesichain.errors import (
     ToolFailedError,
     ToolTimeoutError,
 )
-from wesichain.policy import Reprompt, chain_of
-from wesichain.tools import PreparedCall, ToolContext, ToolResult
+from wesichain.policy import Reprompt
+from wesichain.policy.internal import chain_of
+from wesichain.tools import ToolContext, ToolResult
+from wesichain.tools.internal import PreparedCall
 
 from .call_approvals import Approvals
 from .open_call import OpenCall

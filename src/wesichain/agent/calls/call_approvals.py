@@ -30,7 +30,7 @@ from wesichain.core.internal import (
     replace,
 )
 from wesichain.errors import ApprovalExpiredError, ConfigError
-from wesichain.tools import PreparedCall
+from wesichain.tools.internal import PreparedCall
 
 
 def approval_token(run_id: str, position: int, call: ToolCall) -> str:

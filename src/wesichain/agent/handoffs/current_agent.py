@@ -40,16 +40,8 @@ from wesichain.core.internal import (
 from wesichain.errors import AgentError, ConfigError, DuplicateToolError
 from wesichain.middleware import Middleware
 from wesichain.policy import Account
-from wesichain.tools import (
-    DynamicTools,
-    JsonTool,
-    PreparedCall,
-    RunContext,
-    ToolRegistry,
-    ToolResult,
-    ToolSearch,
-    ToolSet,
-)
+from wesichain.tools import DynamicTools, JsonTool, RunContext, ToolRegistry, ToolResult, ToolSearch, ToolSet
+from wesichain.tools.internal import PreparedCall
 
 from .handoff import Actor, Handoff, Transfer, as_handoff
 

@@ -55,7 +55,8 @@ from wesichain.errors import (
     ToolFailedError,
 )
 from wesichain.middleware import Middleware
-from wesichain.tools import PreparedCall, ToolContext, ToolResult
+from wesichain.tools import ToolContext, ToolResult
+from wesichain.tools.internal import PreparedCall
 
 from .cursor import ENDS, RecordingCursor, is_decision, mismatch
 from .recorded_errors import (

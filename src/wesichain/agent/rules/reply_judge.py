@@ -15,7 +15,8 @@ from wesichain.errors import (
     ToolDispatchError,
     TruncatedReplyError,
 )
-from wesichain.tools import PreparedCall, ToolRegistry
+from wesichain.tools import ToolRegistry
+from wesichain.tools.internal import PreparedCall
 
 from .answers import OutputForm
 

@@ -8,7 +8,8 @@ from zlib import crc32
 
 from wesichain.core import ReActStep, ToolCall, ToolSpec
 from wesichain.core.internal import Cut, Mutable
-from wesichain.policy import N, OnceWithToolCatalog, RepromptStrategy, chain_of
+from wesichain.policy import N, OnceWithToolCatalog, RepromptStrategy
+from wesichain.policy.internal import chain_of
 
 _KEPT = 500  # characters
 

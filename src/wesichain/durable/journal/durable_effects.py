@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from typing_extensions import override
 
-from wesichain.agent import (
+from wesichain.agent.internal import (
     Caller,
     Effects,
     FixedCaller,
@@ -32,7 +32,8 @@ from wesichain.errors import (
     LlmResponseError,
     ToolSerializationError,
 )
-from wesichain.tools import PreparedCall, ToolResult
+from wesichain.tools import ToolResult
+from wesichain.tools.internal import PreparedCall
 
 from .records import MetLimit, RequestHasher, StepRecord, fingerprint, fingerprint_of_call
 from .step_journal import StepJournal

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from wesichain.agent import RaisedError
+from wesichain.agent.internal import RaisedError
 from wesichain.core import Event, JsonValue, LlmRequest, LlmResponse, Part, Role, to_json
 from wesichain.core.internal import Value, from_plain, is_object, parse_json
 from wesichain.errors import BudgetExceededError, CodecError
-from wesichain.tools import PreparedCall, ToolContext
+from wesichain.tools import ToolContext
+from wesichain.tools.internal import PreparedCall
 
 
 class MetLimit(Value):

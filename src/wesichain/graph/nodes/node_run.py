@@ -21,7 +21,7 @@ from wesichain.graph.state.owned import clone
 from wesichain.graph.state.schema import HIDDEN
 from wesichain.graph.state.updates import NOTHING, NodeResult, NotAnUpdateError, StateUpdate, read_result
 from wesichain.graph.superstep import Done, NodeTask, Position
-from wesichain.tools import in_thread
+from wesichain.tools.internal import in_thread
 
 from .frame import Frame, within
 

@@ -21,8 +21,8 @@ from wesichain.agent import (
     Outcome,
     Provide,
     Refuse,
-    check_decision,
 )
+from wesichain.agent.internal import check_decision
 from wesichain.core import Event, PromptTemplate, ToolCallingLlm
 from wesichain.core.internal import PendingCall, RefusalOf, from_plain, replace, to_plain
 from wesichain.errors import (

@@ -21,7 +21,7 @@ from typing import Any, TypeVar, cast
 
 from typing_extensions import override
 
-from wesichain.agent import (
+from wesichain.agent.internal import (
     Caller,
     Effects,
     FixedCaller,
@@ -37,7 +37,8 @@ from wesichain.errors import CheckpointError, CodecError
 from wesichain.graph.checkpoints.coding import excerpt
 from wesichain.graph.context import TaskRecord
 from wesichain.graph.state.kinds import is_dict
-from wesichain.tools import PreparedCall, ToolResult
+from wesichain.tools import ToolResult
+from wesichain.tools.internal import PreparedCall
 
 T = TypeVar("T")
 

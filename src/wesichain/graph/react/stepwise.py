@@ -20,9 +20,9 @@ from wesichain.agent import (
     Failed,
     Interrupted,
     LoopGuard,
-    OpenRun,
     RunOptions,
 )
+from wesichain.agent.internal import OpenRun
 from wesichain.core import ErrorStep, Event, Message, PromptTemplate, ReActStep, Role, ToolCallingLlm
 from wesichain.core.internal import Clock, PendingCall, read_state, replace, to_plain, write_state
 from wesichain.errors import ConfigError, GraphError, NodeFailedError
@@ -38,7 +38,8 @@ from wesichain.graph.state.reducers import Append, Overwrite, Untracked
 from wesichain.graph.state.schema import StateValues, copies
 from wesichain.graph.watch.report import ScopedSink
 from wesichain.policy import Budget
-from wesichain.tools import PreparedCall, RunContext, ToolRegistry
+from wesichain.tools import RunContext, ToolRegistry
+from wesichain.tools.internal import PreparedCall
 
 from .agent_run import (
     ToolFailurePolicy,

@@ -17,7 +17,8 @@ from wesichain.agent import Agent
 from wesichain.core import Event, EventSink, LlmRequest, LlmResponse, RunStarted, TextChunk
 from wesichain.errors import ConfigError, ReplayMismatchError
 from wesichain.testing.seams import RunTool, Seam
-from wesichain.tools import PreparedCall, ToolContext, ToolResult
+from wesichain.tools import ToolContext, ToolResult
+from wesichain.tools.internal import PreparedCall
 
 from .file import read_cassette, write_cassette
 from .tape import Tape

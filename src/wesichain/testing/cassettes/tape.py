@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from wesichain.agent import RaisedError
+from wesichain.agent.internal import RaisedError
 from wesichain.core import (
     LlmRequest,
     LlmResponse,

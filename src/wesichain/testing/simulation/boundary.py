@@ -14,7 +14,8 @@ from wesichain.core import Event, EventSink, LlmRequest, LlmResponse, ToolCall
 from wesichain.core.internal import CancellationToken, replace, running_loop
 from wesichain.errors import LlmTransportError, ToolExecutionError, ToolTimeoutError
 from wesichain.testing.seams import RunTool, Seam
-from wesichain.tools import PreparedCall, Tool, ToolContext, ToolResult
+from wesichain.tools import Tool, ToolContext, ToolResult
+from wesichain.tools.internal import PreparedCall
 
 from .faults import FaultPlan
 from .loop import OWNER, Owner, VirtualLoop

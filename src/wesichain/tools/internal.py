@@ -1,0 +1,18 @@
+"""Internal names that other packages of the framework use. Any version may change them."""
+
+from typing import TYPE_CHECKING
+
+from wesichain.core.internal import lazy_getattr
+
+from .registry import Offered as Offered
+from .results import PreparedCall as PreparedCall
+
+if TYPE_CHECKING:
+    from .running.threads import in_thread as in_thread
+else:
+    __getattr__ = lazy_getattr(
+        __name__,
+        {
+            "..running.threads": ("in_thread",),
+        },
+    )
