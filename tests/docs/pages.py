@@ -77,6 +77,13 @@ def blocks_of(page: Path) -> list[Block]:
     return found
 
 
+def words_in_code(page: Path) -> frozenset[str]:
+    """The words of a page that stand in a code span or a block of code."""
+    prose, fences = _parts(page)
+    spans = re.findall(r"`([^`\n]+)`", "\n".join(prose))
+    return frozenset(re.findall(r"\w+", "\n".join([*spans, *(code for _, _, _, code in fences)])))
+
+
 def links_of(page: Path) -> list[str]:
     """The targets of the links of a page, code left aside."""
     text = re.sub(r"`[^`\n]*`", "``", "\n".join(_parts(page)[0]))
