@@ -235,7 +235,10 @@ def test_the_front_door_loads_later_what_it_says() -> None:
 
 
 OWN_DOORS = {
-    *(f"wesichain.{room}.internal" for room in ("agent", "context", "core", "edge", "policy", "tools")),
+    *(
+        f"wesichain.{room}.internal"
+        for room in ("agent", "context", "core", "edge", "evals", "learning", "policy", "tools", "web")
+    ),
     "wesichain.store.files",
     "wesichain.store.sqlite",
     "wesichain.store.postgres",

@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 from wesichain.cli.traces import _row, moment
 from wesichain.durable import RunState
 from wesichain.durable import RunSummary as DurableRun
-from wesichain.web import RunStore
+from wesichain.web.internal import RunStore
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,8 @@ INTERNAL = {
         Trail Unfinished resolve_model result_of team_of with_output
     """,
     "context": "are_views counter_of",
+    "evals": "Judgement",
+    "learning": "DATA_MODEL",
     "policy": "chain_of",
     "tools": "Offered PreparedCall in_thread",
 }

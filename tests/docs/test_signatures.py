@@ -30,7 +30,7 @@ INSIDE = frozenset(
 
 # Doors of our own rooms.
 SHARED = (
-    *(f"wesichain.{room}.internal" for room in ("agent", "core", "edge", "policy", "tools")),
+    *(f"wesichain.{room}.internal" for room in ("agent", "core", "edge", "policy", "tools", "web")),
     "wesichain.store",
 )
 

@@ -17,7 +17,8 @@ from wesichain.core import RunStarted
 from wesichain.core.internal import Price
 from wesichain.learning import Playbook
 from wesichain.trace import Recorder
-from wesichain.web import RunStore, create_app
+from wesichain.web import create_app
+from wesichain.web.internal import RunStore
 
 from .browser import Browser, Page, browser
 from .kit import HOST, PRICES, TOKEN, embedder, example_store, failed_run, playbook, record, serving

@@ -10,7 +10,8 @@ from starlette.testclient import TestClient
 
 from tests.trace.runs import NOON, run
 from wesichain.testing import FakeClock
-from wesichain.web import ApprovalFolder, RunStore, create_app
+from wesichain.web import ApprovalFolder, create_app
+from wesichain.web.internal import RunStore
 from wesichain.web.run_store import follow
 
 from .kit import HOST, TOKEN, interrupted, playbook, record

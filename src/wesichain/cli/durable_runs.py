@@ -19,7 +19,7 @@ from wesichain.core.internal import dump_json, home_folder, parse_json, to_plain
 from wesichain.errors import CodecError
 from wesichain.tools import CancellationToken
 from wesichain.trace import Recorder, redact
-from wesichain.web import AllRuns, Filter, RunStore
+from wesichain.web.internal import AllRuns, Filter, RunStore
 
 from .loading import open_target
 from .options import AgentFilter, AgentName, Json, NoRecord, Url

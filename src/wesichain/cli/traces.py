@@ -32,7 +32,8 @@ from wesichain.trace import (
     load,
     parts_folder,
 )
-from wesichain.web import AllRuns, Filter, RunStore, export_html
+from wesichain.web import export_html
+from wesichain.web.internal import AllRuns, Filter, RunStore
 
 from .loading import chosen_model, load_agent, load_tools
 from .options import Database, Instructions, Json, NoRecord, Runs, Tools

@@ -1,11 +1,23 @@
 """Evaluations: run cases with an agent, score each run, and compare two versions."""
 
+from typing import TYPE_CHECKING
+
+from wesichain.core.internal import lazy_getattr
+
 from .cases import Case, case_of, read_cases
 from .comparison import Comparison, compare
 from .evaluation import evaluate
-from .improvement import Improvement, improve, improve_sync
 from .results import Report, Result, read_results
-from .scores import Check, Judge, Judgement, Score
+from .scores import Check, Judge, Score
+
+if TYPE_CHECKING:
+    from .improvement import Improvement, improve, improve_sync
+else:
+    __getattr__ = lazy_getattr(
+        __name__,
+        {".improvement": ("Improvement", "improve", "improve_sync")},
+        moved_to=("wesichain.evals.internal",),
+    )
 
 __all__ = [
     "Case",
@@ -13,7 +25,6 @@ __all__ = [
     "Comparison",
     "Improvement",
     "Judge",
-    "Judgement",
     "Report",
     "Result",
     "Score",

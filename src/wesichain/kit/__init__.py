@@ -3,7 +3,7 @@
 from .code_mode import CodeMode
 from .deep_agent import deep_agent
 from .files import FileLimits, Files, FolderFiles, MemoryFiles
-from .memory import Fact, FactEmbedder, Memory, Recalled, Scope
+from .memory import FactEmbedder, Memory, Scope
 from .offload import Offload
 from .run_files import RunFiles
 from .skills import Skill, Skills
@@ -13,7 +13,6 @@ from .workspace import Workspace
 
 __all__ = [
     "CodeMode",
-    "Fact",
     "FactEmbedder",
     "FileLimits",
     "Files",
@@ -22,7 +21,6 @@ __all__ = [
     "MemoryFiles",
     "Offload",
     "PlanItem",
-    "Recalled",
     "RunFiles",
     "Scope",
     "Skill",

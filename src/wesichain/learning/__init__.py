@@ -1,9 +1,13 @@
 """Learning: turns runs and the feedback on them into lessons and strategies in the prompts of later runs."""
 
+from typing import TYPE_CHECKING
+
+from wesichain.core.internal import lazy_getattr
+
 from . import _numpy as _numpy  # raises an error with instructions if numpy is missing
 from .curator import CuratorDelta, SemanticCurator
 from .embedders import Embedder, FunctionEmbedder
-from .entities.bullets import DATA_MODEL, PlaybookBullet, Provenance, ToolCallingStrategy
+from .entities.bullets import PlaybookBullet, Provenance, ToolCallingStrategy
 from .entities.evidence import Evidence, EvidenceTally
 from .entities.feedback import Feedback
 from .entities.stages import stage_of
@@ -19,10 +23,15 @@ from .reflector import GroundedReflector, Reflection, RunReader
 from .report import LearningSummary, RunRecord
 from .storage.backend import Repaired
 from .storage.journal import Delta, PlaybookChange
-from .trace_log import TraceLog
+
+if TYPE_CHECKING:
+    from .trace_log import TraceLog
+else:
+    __getattr__ = lazy_getattr(
+        __name__, {".trace_log": ("TraceLog",)}, moved_to=("wesichain.learning.internal",)
+    )
 
 __all__ = [
-    "DATA_MODEL",
     "CoTGenerator",
     "CuratorDelta",
     "Delta",

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 from wesichain.core.internal import lazy_getattr
 
-from .all_runs import AllRuns
 from .approvals import ApprovalFolder, WaitingCall
 from .export import export_html
 from .forks import fork
 from .marks import Mark, Marks
-from .run_store import Filter, RunStore
 
 if TYPE_CHECKING:
     from .app import create_app
@@ -21,12 +19,9 @@ else:
     __getattr__ = lazy_getattr(__name__, {".app": ("create_app",), ".viewer_server": ("run_server",)})
 
 __all__ = [
-    "AllRuns",
     "ApprovalFolder",
-    "Filter",
     "Mark",
     "Marks",
-    "RunStore",
     "WaitingCall",
     "create_app",
     "export_html",

@@ -18,8 +18,9 @@ import pytest
 from tests.learning.kit import compact, ids, note, strategy, words
 from tests.warm import python
 from wesichain.errors import CorruptRecordError, PlaybookError
-from wesichain.learning import DATA_MODEL, Playbook
+from wesichain.learning import Playbook
 from wesichain.learning.entities.domains import hashed_name
+from wesichain.learning.internal import DATA_MODEL
 
 
 @pytest.fixture
