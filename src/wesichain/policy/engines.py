@@ -51,7 +51,7 @@ class RunView(Protocol):
         ...
 
     def faults_in_row(self, error_class: type[BaseException]) -> int:
-        """The number of such errors since the last step without an error."""
+        """The number of such errors since the last valid reply of the model."""
         ...
 
 

@@ -31,8 +31,8 @@ class DynamicTools(ToolSource):
 
     The function takes the `RunContext` or nothing, is sync or async, and returns a list of tools and
     functions. Only the tools that it returned for a step can be called in that step. It is called again when
-    a step is repeated (a run that is resumed in another process, a durable run that is recovered), so its
-    result should depend only on the context. A replay does not call it.
+    a step is repeated (a run that is resumed in another process, a durable run that is recovered, a replay),
+    so its result should depend only on the context.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:

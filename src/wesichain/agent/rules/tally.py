@@ -34,7 +34,7 @@ class Tally(Mutable, eq=True, omit_defaults=True):
     )
 
     faults: dict[str, int] | None = None  # by class of error; None, since most runs have no errors
-    row: dict[str, int] | None = None  # the faults since the last step without one
+    row: dict[str, int] | None = None  # the faults since the last valid reply
     reprompts: dict[str, int] | None = None
     tool_failures: dict[str, int] | None = None
     excluded: tuple[str, ...] = ()

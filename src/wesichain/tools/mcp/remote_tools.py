@@ -38,7 +38,8 @@ class McpOptions(TypedDict, total=False):
     - `timeout` (30.0), `max_output` and `effect` ("once") are those of a tool. `timeout` also limits reading
       a resource, a prompt or a completion.
     - `connect_timeout` (30.0) limits starting or reaching the server, and reading its lists.
-    - `protocol`: the newest version of the protocol to use ("2025-11-25", ...); by default the newest of all.
+    - `protocol`: any version before 2026-07-28 ("2025-11-25", ...) connects with the handshake of these
+      versions, in which both sides agree on one of them; by default the newest of all is tried first.
     - `on_elicit` answers questions of the server: see `OnElicit`. Without it a question interrupts the run,
       and `Provide({...})` answers it.
     - `sampling` lets the server call a model: True for that of the run, a model, or a `Sampling` with limits.
