@@ -218,3 +218,20 @@ def test_an_event_of_an_earlier_version_names_nobody() -> None:
     old = '{"kind":"advice_shown","run_id":"r","step_id":0,"seq":1,"at":0.0,"ids":["a"]}'
     assert from_json(AdviceShown, old).agent == ""
     assert "agent" not in json.loads(to_json(AdviceShown("r", 0, 1, 0.0, ("a",))))
+
+
+class Gone:
+    """A playbook whose store cannot be reached."""
+
+    def retrieve(self, task: str, *, domain: str, k: int) -> list[Any]:
+        raise ConnectionError("the store cannot be reached")
+
+
+async def test_a_playbook_that_fails_costs_its_advice_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    result = await Agent(ScriptedLlm(["Done."]), playbook=Gone()).run("Look.")
+    assert result.output == "Done."
+    run_id = result.events[0].run_id
+    trouble = "ConnectionError: the store cannot be reached"
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", f"run {run_id} continues without the playbook's advice: {trouble}")
+    ]

@@ -6,16 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from wesichain.context import (
-    ClearToolResults,
-    Summarise,
-    TrimResults,
-    VisibleLog,
-    Window,
-    estimate_tokens,
-    fit,
-)
+from wesichain.context import ClearToolResults, Summarise, TrimResults, VisibleLog, Window, estimate_tokens
 from wesichain.context.builtin_views import CLEARED, trimmed, trimmed_together
+from wesichain.context.internal import fit
 from wesichain.context.tokens import count_each
 from wesichain.context.view import counter_of, inactive_below
 from wesichain.core import Image, Message, Role, Text, ToolCall

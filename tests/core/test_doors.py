@@ -49,7 +49,7 @@ INTERNAL = {
     "context": "are_views counter_of",
     "evals": "Judgement",
     "learning": "DATA_MODEL",
-    "policy": "chain_of",
+    "policy": "Account chain_of",
     "tools": "Offered PreparedCall in_thread",
 }
 

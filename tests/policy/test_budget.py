@@ -9,7 +9,8 @@ import pytest
 
 from wesichain.core import LlmResponse, Usage, from_json, to_json
 from wesichain.errors import CodecError, PolicyConfigError
-from wesichain.policy import Account, Budget, Price, Spent
+from wesichain.policy import Budget, Price, Spent
+from wesichain.policy.internal import Account
 
 PRICE = "use (input, output) or Price(input, output, cache_read, cache_write), numbers from 0 up, per million tokens"
 STEPS = "a run needs at least one, use a whole number >= 1"

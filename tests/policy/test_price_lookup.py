@@ -26,8 +26,8 @@ from wesichain.core import (
 from wesichain.core.events import ContextReduced, HandedOff
 from wesichain.core.internal import Price, PriceTier
 from wesichain.errors import ConfigError, PolicyConfigError
-from wesichain.policy import Account, Budget, Spent, cost_of, cost_of_events, find_cost, find_price
-from wesichain.policy.internal import cost_of_spent
+from wesichain.policy import Budget, Spent, cost_of, cost_of_events, find_cost, find_price
+from wesichain.policy.internal import Account, cost_of_spent
 from wesichain.testing import ScriptedLlm
 from wesichain.trace import Recorder, find_run, load
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
@@ -61,6 +62,7 @@ AnyDeps = TypeVar("AnyDeps", default=Any)
 GivenDeps = TypeVar("GivenDeps")
 GivenOut = TypeVar("GivenOut")
 
+_log = logging.getLogger("wesichain")
 
 Task: TypeAlias = str | Sequence[str | Part]
 Text: TypeAlias = str | Awaitable[str | None] | None
@@ -331,9 +333,12 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         return ended
 
     async def advise(self, task: str, run_id: str) -> Advice:
-        """Advice from earlier runs for the run with this id. The lookup runs in a thread and never raises."""
+        """Advice from earlier runs for the run with this id. An error of the source is logged, not raised."""
         tools = [tool.spec for tool in self.runtime.registry]
-        return await advise(self._playbook, task, run_id=run_id, domain=self._domain, tools=tools)
+        advice = await advise(self._playbook, task, run_id=run_id, domain=self._domain, tools=tools)
+        if advice.trouble:
+            _log.warning("run %s continues without the playbook's advice: %s", run_id, advice.trouble)
+        return advice
 
     async def _instruct(self, task: str, given: RunOptions) -> str | None:
         """The instructions of a run that has not begun."""

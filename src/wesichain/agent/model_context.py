@@ -84,7 +84,7 @@ class ModelContext:
         for view in views:
             limit = getattr(view, "limit_tokens", None)
             if limit is not None and seen.tokens > limit:
-                from wesichain.context import fit
+                from wesichain.context.internal import fit
 
                 self._cut(view.name, fit(seen, limit, view.name, counter_of(views)))
 

@@ -32,7 +32,6 @@ from wesichain.errors import (
 )
 from wesichain.middleware import Middleware
 from wesichain.policy import (
-    Account,
     Fail,
     Interrupt,
     N,
@@ -42,6 +41,7 @@ from wesichain.policy import (
     Reprompt,
     Retry,
 )
+from wesichain.policy.internal import Account
 from wesichain.tools import RunContext, ToolRegistry
 from wesichain.tools.internal import PreparedCall
 

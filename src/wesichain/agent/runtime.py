@@ -28,7 +28,8 @@ from wesichain.core.internal import (
 )
 from wesichain.errors import ConfigError, DuplicateToolError
 from wesichain.middleware import Middleware
-from wesichain.policy import Account, ObserveErrors
+from wesichain.policy import ObserveErrors
+from wesichain.policy.internal import Account
 from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 
 from .calls.call_approvals import UsedTokens, with_decided_args

@@ -13,13 +13,13 @@ from .view import (
 )
 
 if TYPE_CHECKING:
-    from .builtin_views import ClearToolResults, Summarise, TrimResults, Window, fit
+    from .builtin_views import ClearToolResults, Summarise, TrimResults, Window
     from .visible_log import VisibleLog
 else:
     __getattr__ = lazy_getattr(
         __name__,
         {
-            ".builtin_views": ("ClearToolResults", "Summarise", "TrimResults", "Window", "fit"),
+            ".builtin_views": ("ClearToolResults", "Summarise", "TrimResults", "Window"),
             ".visible_log": ("VisibleLog",),
         },
         renamed={"Seen": "VisibleLog", "quiet_of": "inactive_below"},
@@ -39,6 +39,5 @@ __all__ = [
     "VisibleLog",
     "Window",
     "estimate_tokens",
-    "fit",
     "tokens_of",
 ]

@@ -22,7 +22,8 @@ from wesichain.core.internal import (
     to_plain,
 )
 from wesichain.errors import ConfigError
-from wesichain.policy import Account, Budget
+from wesichain.policy import Budget
+from wesichain.policy.internal import Account
 from wesichain.store import Store
 
 from .checkpoints.journal import ThreadJournal

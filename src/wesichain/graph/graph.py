@@ -13,7 +13,8 @@ from wesichain._elsewhere import GRAPH_RUN, Translated, names_ours
 from wesichain.core import Event, EventSink
 from wesichain.core.internal import Clock, Spent, SystemClock, Value, replace
 from wesichain.errors import CheckpointError, ConfigError, GraphError
-from wesichain.policy import Account, Budget
+from wesichain.policy import Budget
+from wesichain.policy.internal import Account
 from wesichain.store import Store
 
 from .checkpoints.checkpointer import Checkpointer, ThreadInfo

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from wesichain.core.internal import Price, Prices, PriceTier, Spent, cost_of, lazy_getattr
 
-from .budget import Account, Budget
+from .budget import Budget
 from .decisions import (
     Fail,
     Interrupt,
@@ -38,7 +38,6 @@ else:
     )
 
 __all__ = [
-    "Account",
     "Backoff",
     "Budget",
     "Fail",

@@ -8,7 +8,6 @@ from wesichain.errors import ToolError, ToolErrorKind
 from .context import CancellationToken, RunContext, ToolContext
 from .definition import Approval, Effect, Id, Isolation, Tool, ToolOptions, ToolWarning, TypedTool
 from .function import FunctionTool, tool
-from .json_schema.issues import Issue
 from .registry import ToolLike, ToolRegistry, ToolSet
 from .results import ToolResult, ToolStats
 from .return_values import Finish
@@ -36,7 +35,6 @@ __all__ = [
     "FunctionTool",
     "Id",
     "Isolation",
-    "Issue",
     "JsonTool",
     "RunContext",
     "TextEmbedder",

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from wesichain.core.internal import lazy_getattr
 
+from .json_schema.issues import Issue as Issue
 from .registry import Offered as Offered
 from .results import PreparedCall as PreparedCall
 

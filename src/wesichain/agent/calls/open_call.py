@@ -33,8 +33,8 @@ from wesichain.core.internal import (
     running_loop,
 )
 from wesichain.errors import BudgetExceededError, RunInterruptedError, ToolError, ToolErrorKind
-from wesichain.policy import Account, Budget
-from wesichain.policy.internal import chain_of
+from wesichain.policy import Budget
+from wesichain.policy.internal import Account, chain_of
 from wesichain.tools import ToolContext
 
 from .call_approvals import question_token

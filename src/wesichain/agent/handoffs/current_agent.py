@@ -39,7 +39,7 @@ from wesichain.core.internal import (
 )
 from wesichain.errors import AgentError, ConfigError, DuplicateToolError
 from wesichain.middleware import Middleware
-from wesichain.policy import Account
+from wesichain.policy.internal import Account
 from wesichain.tools import DynamicTools, JsonTool, RunContext, ToolRegistry, ToolResult, ToolSearch, ToolSet
 from wesichain.tools.internal import PreparedCall
 

@@ -35,7 +35,7 @@ from wesichain.errors import (
     ToolExecutionError,
 )
 from wesichain.middleware import CallRun, Middleware
-from wesichain.policy import Account
+from wesichain.policy.internal import Account
 from wesichain.tools import ToolContext
 
 _UNASKED = "the model could not be asked: "

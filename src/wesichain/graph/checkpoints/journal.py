@@ -22,7 +22,7 @@ from wesichain.graph.questions import Answered, GraphInterrupt, quoted, unquoted
 from wesichain.graph.state.schema import StateValues
 from wesichain.graph.state.updates import NodeResult, Write
 from wesichain.graph.superstep import Folded, Frontier, NodeTask, Position
-from wesichain.policy import Account
+from wesichain.policy.internal import Account
 from wesichain.store import Entry
 
 from .fold import (

@@ -16,7 +16,7 @@ from wesichain.graph.definition import Definition
 from wesichain.graph.questions import GraphInterrupt
 from wesichain.graph.state.schema import StateValues
 from wesichain.graph.watch.report import RunLog, RunReport, ScopedSink
-from wesichain.policy import Account
+from wesichain.policy.internal import Account
 from wesichain.store import Store
 
 
