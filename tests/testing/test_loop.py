@@ -33,6 +33,16 @@ def test_async_generators_of_the_thread_are_closed_as_before_when_the_loop_has_e
     assert sys.get_asyncgen_hooks() == before
 
 
+def test_what_is_left_may_run_for_less_than_the_given_time() -> None:
+    loop, ran = virtual_loop(1), list[float]()
+    for delay in (1.0, 1.0, 4.0, 5.0, 6.0):
+        loop.call_later(delay, lambda: ran.append(loop.time()))
+    loop.settle(5.0)
+    assert (ran, loop.time()) == ([1.0, 1.0, 4.0], 4.0)
+    loop.settle(2.5)
+    assert ran == [1.0, 1.0, 4.0, 5.0, 6.0]
+
+
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
 def test_what_ends_a_program_ends_the_loop(error: type[BaseException]) -> None:
     async def main() -> None:
