@@ -97,6 +97,14 @@ def test_a_letter_alone_is_no_name() -> None:
     )
 
 
+def test_a_letter_alone_is_no_value() -> None:
+    guard = LessonGuard([SPEC], ["x", "ok", "'y' or 'no'"])
+    for lesson in ("Give x before y to them.", "Say not okay to a guest."):
+        assert guard.refusal(lesson) == ""
+    for lesson in ("Say ok to a guest.", "Say no to a guest."):
+        assert guard.refusal(lesson) == "it repeats a value of the run"
+
+
 def test_a_number_in_json_without_blanks_is_found() -> None:
     guard = LessonGuard([SPEC], ['it should hold {"guest":"Erika","room":4711,"bill":1250}'])
     assert guard.refusal("Book the room 4711 for all guests.") == "it repeats an id or a number of the run"

@@ -13,7 +13,18 @@ from wesichain.core import ToolSpec, to_json
 from wesichain.learning import Playbook, PlaybookBullet, SemanticCurator
 from wesichain.learning.credit import split
 from wesichain.learning.entities.bullets import Provenance
-from wesichain.learning.entities.conditions import BAD, GOOD, case_of, deciding, fits, marks_of
+from wesichain.learning.entities.conditions import (
+    BAD,
+    GOOD,
+    MOST,
+    OTHER,
+    case_of,
+    deciding,
+    fits,
+    marks_of,
+    with_case,
+    word_in,
+)
 
 PLAIN, GIFT = "send the parcel home today please {}", "send the archived parcel home today please {}"
 
@@ -92,6 +103,21 @@ def test_a_condition_is_a_word_that_is_there_or_not() -> None:
     cases = [case_of(GOOD, marks_of("a parcel")), case_of(BAD, marks_of("gift"))] * 2
     assert deciding(cases) is None  # too few
     assert deciding([]) is None
+
+
+def test_of_too_many_cases_the_oldest_of_other_tools_is_dropped_or_else_the_oldest() -> None:
+    good = [case_of(GOOD, [f"{number:06}"]) for number in range(MOST)]
+    new, others = case_of(BAD, ["new"]), [case_of(OTHER, ["one"]), case_of(OTHER, ["two"])]
+    assert with_case(good[1:], new) == (*good[1:], new)
+    assert with_case(good, new) == (*good[1:], new)
+    assert with_case([*good[:4], *others, *good[6:]], new) == (*good[:4], others[1], *good[6:], new)
+
+
+def test_the_word_of_a_condition_is_shown_where_a_task_must_have_it() -> None:
+    (mark,) = marks_of("archived")
+    assert word_in(f"+{mark}", "Send the ARCHIVED parcel") == "archived"
+    assert word_in(f"+{mark}", "send the parcel") == ""
+    assert word_in(f"-{mark}", "send the archived parcel") == ""
 
 
 PLACES = ("attic", "barn", "cellar", "den")

@@ -6,6 +6,7 @@ import asyncio
 import os
 import pickle
 import random
+import resource
 import signal
 import subprocess
 import threading
@@ -134,6 +135,11 @@ def kill_above(group: bool = False) -> None:
 @tool(isolate=True, description="Gain rights.")
 def privileges() -> str:
     return Path("/proc/self/status").read_text(encoding="utf-8").split("NoNewPrivs:")[1].split()[0]
+
+
+@tool(isolate=True, description="Tell how large a core file may be.")
+def core_limits() -> list[int]:
+    return [*resource.getrlimit(resource.RLIMIT_CORE)]
 
 
 @tool(isolate=True, description="Close everything, and stay.")

@@ -158,6 +158,10 @@ async def test_it_has_no_more_rights_than_we() -> None:
     assert await value(attacks.privileges) == "1"
 
 
+async def test_it_writes_no_core_file() -> None:
+    assert await value(attacks.core_limits) == [0, 0]
+
+
 async def test_an_answer_beyond_what_is_taken_is_not_read() -> None:
     assert "1099511627776 bytes; the limit is" in await error(attacks.flood)
 
