@@ -97,6 +97,13 @@ def test_a_letter_alone_is_no_name() -> None:
     )
 
 
+def test_a_digit_alone_is_no_number_of_a_run() -> None:
+    guard = LessonGuard([SPEC], ["take 7 of the 45 in room 5b"])
+    assert guard.refusal("Give 7 words to a guest.") == ""
+    for lesson in ("Give 45 words to a guest.", "Give 5b to each guest."):
+        assert guard.refusal(lesson) == "it repeats an id or a number of the run"
+
+
 def test_a_letter_alone_is_no_value() -> None:
     guard = LessonGuard([SPEC], ["x", "ok", "'y' or 'no'"])
     for lesson in ("Give x before y to them.", "Say not okay to a guest."):

@@ -149,8 +149,10 @@ def test_a_bad_hub_is_one_line_and_leaves_no_model(tmp_path: Path, mode: str, da
     parts.mkdir()
     if mode == "wrong-range":
         (parts / "whole.part").write_bytes(DATA[:1000])
+    notes = Notes()
     with serve(data, mode=mode) as hub, pytest.raises(ConfigError, match=said) as caught:
-        fetch_model(card(hub=hub.url), folder=tmp_path)
+        fetch_model(card(hub=hub.url), folder=tmp_path, progress=notes)
+    assert said in notes.said[-1]
     assert "\n" not in str(caught.value)
     assert f"put the file at {tmp_path / 'toy.gguf'}" in str(caught.value)
     assert not (tmp_path / "toy.gguf").exists()
