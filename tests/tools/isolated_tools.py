@@ -142,6 +142,21 @@ def core_limits() -> list[int]:
     return [*resource.getrlimit(resource.RLIMIT_CORE)]
 
 
+@tool(isolate=True, description="Tell the signals with another handler than that of a new process.")
+def handled_signals() -> list[str]:
+    return [one.name for one in signal.valid_signals() if isinstance(one, signal.Signals) and is_handled(one)]
+
+
+def is_handled(number: signal.Signals) -> bool:
+    ignored = number in (signal.SIGPIPE, signal.SIGXFSZ)  # by Python
+    return signal.getsignal(number) != (signal.SIG_IGN if ignored else signal.SIG_DFL)
+
+
+@tool(isolate=True, description="Tell whether its session is its own.")
+def leads_session() -> bool:
+    return os.getsid(0) == os.getpid()
+
+
 @tool(isolate=True, description="Close everything, and stay.")
 def hide() -> None:
     os.closerange(3, 4096)

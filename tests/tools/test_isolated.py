@@ -158,6 +158,11 @@ async def test_it_has_no_more_rights_than_we() -> None:
     assert await value(attacks.privileges) == "1"
 
 
+async def test_its_signals_and_its_session_are_those_of_a_new_program() -> None:
+    assert await value(attacks.handled_signals) == []
+    assert await value(attacks.leads_session) is True
+
+
 async def test_it_writes_no_core_file() -> None:
     assert await value(attacks.core_limits) == [0, 0]
 
