@@ -18,6 +18,7 @@ from tests.kit.talking import call, tools_of
 from wesichain.errors import ConfigError, ToolExecutionError
 from wesichain.kit import Skills
 from wesichain.kit.front_matter import split_front_matter
+from wesichain.tools import RunContext
 
 HEAD = "---\nname: {name}\ndescription: {description}\n---\n"
 
@@ -51,6 +52,9 @@ def test_the_tool_has_the_parameters_that_are_needed(
 
 async def test_instructions_alone_are_returned_as_text(tmp_path: Path) -> None:
     _skill(tmp_path, "forms", body="Do it.")
+    told = Skills(tmp_path).instructions(RunContext())
+    assert told is not None
+    assert told.endswith("\n- forms: Does it.")
     assert await call(tools_of(Skills(tmp_path)), "read_skill", name="forms") == "Do it."
 
 

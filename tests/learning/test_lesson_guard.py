@@ -97,6 +97,12 @@ def test_a_letter_alone_is_no_name() -> None:
     )
 
 
+@pytest.mark.parametrize(("length", "is_accepted"), [(240, True), (241, False)])
+def test_a_lesson_has_240_characters_at_most(length: int, is_accepted: bool) -> None:
+    lesson = "Give the amount ".ljust(length, "a")
+    assert (LessonGuard([SPEC], RUN).refusal(lesson) == "") == is_accepted
+
+
 def test_a_digit_alone_is_no_number_of_a_run() -> None:
     guard = LessonGuard([SPEC], ["take 7 of the 45 in room 5b"])
     assert guard.refusal("Give 7 words to a guest.") == ""

@@ -22,6 +22,7 @@ from wesichain.learning.entities.conditions import (
     deciding,
     fits,
     marks_of,
+    on_side,
     with_case,
     word_in,
 )
@@ -103,6 +104,25 @@ def test_a_condition_is_a_word_that_is_there_or_not() -> None:
     cases = [case_of(GOOD, marks_of("a parcel")), case_of(BAD, marks_of("gift"))] * 2
     assert deciding(cases) is None  # too few
     assert deciding([]) is None
+
+
+def test_a_word_decides_if_it_is_unlikely_to_be_luck_and_each_more_word_could_be() -> None:
+    def decided(*words: str, times: int = 1) -> str | None:
+        good, neither = case_of(GOOD, marks_of(" ".join(words))), [case_of(GOOD, ()), *[case_of(BAD, ())] * 3]
+        return deciding([good, good, good, *neither] * times)
+
+    assert decided("barn") == marks_of("barn")[0]
+    assert decided("red", "barn") is None
+    assert decided("red", "barn", times=3) == marks_of("red barn")[0], "the first of those that tell the same"
+
+
+def test_cases_are_taken_by_any_of_their_words() -> None:
+    with_it, without = case_of(GOOD, marks_of("red barn")), case_of(BAD, marks_of("green barn"))
+    for mark in {*marks_of("red barn")} - {*marks_of("green barn")}:
+        assert on_side(f"+{mark}", [with_it, without]) == (with_it,)
+        assert on_side(f"-{mark}", [with_it, without]) == (without,)
+    assert on_side(f"+{marks_of('barn')[0]}", [with_it, without]) == (with_it, without)
+    assert on_side(f"+{marks_of('green')[0]}", [with_it, without]) == (without,)
 
 
 def test_of_too_many_cases_the_oldest_of_other_tools_is_dropped_or_else_the_oldest() -> None:
