@@ -117,6 +117,26 @@ async def test_a_file_is_read_in_pages(tmp_path: Path) -> None:
         assert (await read(start=length - 1))["text"] == "z"
 
 
+async def test_instructions_come_with_the_names_of_other_files_and_errors_with_what_there_is(
+    tmp_path: Path,
+) -> None:
+    made = _skill(tmp_path, "forms", body="see the table")
+    _skill(tmp_path, "sums")
+    (made / "table.txt").write_text("a")
+    read = partial(call, tools_of(Skills(tmp_path)), "read_skill")
+    assert await read(name="forms") == {"text": "see the table", "next": None, "files": ["table.txt"]}
+    assert (await read(name="forms", start=13))["text"] == ""
+    for args, words in (
+        ({"name": "form"}, "there is no skill 'form'; the skills are: forms, sums"),
+        ({"name": "forms", "file": "tabel.txt"}, r"no text 'tabel\.txt'; .* Its other files: table\.txt"),
+        ({"name": "sums", "file": "table.txt"}, "Its other files: none"),
+        ({"name": "forms", "start": 14}, r"'SKILL\.md' has 13 characters; start at 0 to 13"),
+        ({"name": "forms", "start": -1}, "start at 0 to 13"),
+    ):
+        with pytest.raises(ToolExecutionError, match=words):
+            await read(**args)
+
+
 @draws(20)
 @given(
     st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1), st.sampled_from("'\"|>")
