@@ -103,6 +103,12 @@ def test_a_lesson_has_240_characters_at_most(length: int, is_accepted: bool) -> 
     assert (LessonGuard([SPEC], RUN).refusal(lesson) == "") == is_accepted
 
 
+def test_a_lesson_has_three_words_at_least() -> None:
+    guard = LessonGuard([SPEC], RUN)
+    assert guard.refusal("Count whole cents.") == ""
+    assert "a sentence of at least 3 words" in guard.refusal("Count cents.")
+
+
 def test_a_digit_alone_is_no_number_of_a_run() -> None:
     guard = LessonGuard([SPEC], ["take 7 of the 45 in room 5b"])
     assert guard.refusal("Give 7 words to a guest.") == ""

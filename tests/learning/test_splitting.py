@@ -98,6 +98,7 @@ def test_what_is_split(changed: dict[str, Any], count: int) -> None:
 def test_a_condition_is_a_word_that_is_there_or_not() -> None:
     marks = marks_of("Send the ARCHIVED parcel 12")
     (word,) = set(marks) - set(marks_of("send the parcel 99"))
+    assert marks_of("barn 12 of it") == ("e43a7e",), "stored ones are compared with it"
     assert fits("", ())
     assert (fits(f"+{word}", marks), fits(f"-{word}", marks)) == (True, False)
     assert (fits(f"+{word}", ()), fits(f"-{word}", ())) == (False, True)
