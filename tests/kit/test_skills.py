@@ -18,6 +18,7 @@ from tests.kit.talking import call, tools_of
 from wesichain.errors import ConfigError, ToolExecutionError
 from wesichain.kit import Skills
 from wesichain.kit.front_matter import split_front_matter
+from wesichain.tools import RunContext
 
 HEAD = "---\nname: {name}\ndescription: {description}\n---\n"
 
@@ -51,6 +52,9 @@ def test_the_tool_has_the_parameters_that_are_needed(
 
 async def test_instructions_alone_are_returned_as_text(tmp_path: Path) -> None:
     _skill(tmp_path, "forms", body="Do it.")
+    told = Skills(tmp_path).instructions(RunContext())
+    assert told is not None
+    assert told.endswith("\n- forms: Does it.")
     assert await call(tools_of(Skills(tmp_path)), "read_skill", name="forms") == "Do it."
 
 
@@ -111,6 +115,26 @@ async def test_a_file_is_read_in_pages(tmp_path: Path) -> None:
         page = await read()
         assert (len(page["text"]), page["next"]) == (20_000, None if length == 20_000 else 20_000)
         assert (await read(start=length - 1))["text"] == "z"
+
+
+async def test_instructions_come_with_the_names_of_other_files_and_errors_with_what_there_is(
+    tmp_path: Path,
+) -> None:
+    made = _skill(tmp_path, "forms", body="see the table")
+    _skill(tmp_path, "sums")
+    (made / "table.txt").write_text("a")
+    read = partial(call, tools_of(Skills(tmp_path)), "read_skill")
+    assert await read(name="forms") == {"text": "see the table", "next": None, "files": ["table.txt"]}
+    assert (await read(name="forms", start=13))["text"] == ""
+    for args, words in (
+        ({"name": "form"}, "there is no skill 'form'; the skills are: forms, sums"),
+        ({"name": "forms", "file": "tabel.txt"}, r"no text 'tabel\.txt'; .* Its other files: table\.txt"),
+        ({"name": "sums", "file": "table.txt"}, "Its other files: none"),
+        ({"name": "forms", "start": 14}, r"'SKILL\.md' has 13 characters; start at 0 to 13"),
+        ({"name": "forms", "start": -1}, "start at 0 to 13"),
+    ):
+        with pytest.raises(ToolExecutionError, match=words):
+            await read(**args)
 
 
 @draws(20)

@@ -208,6 +208,14 @@ async def test_any_source_of_strategies_gives_advice() -> None:
     assert await advise(None, "pay", run_id="r", domain="shop", tools=TOOLS) == Advice()
 
 
+async def test_an_owners_sentence_about_a_tool_is_shown_once_however_many_are_nearer(book: Playbook) -> None:
+    mine = strategy("", "b", id="mine", ruling="owner")
+    book.record(mine, domain="shop")
+    assert [bullet.id for bullet in book.retrieve("pay the bill", domain="shop", k=9)] == ["mine"]
+    book.record_all([strategy("pay the bill", "a", id=str(n)) for n in range(60)], domain="shop")
+    assert (await advice_for(book)).shown[0] == "mine"
+
+
 # --- what fits into advice ----------------------------------------------------------------------------
 
 OFFERED = {"look": "1", "tell": "2"}

@@ -97,6 +97,33 @@ def test_a_letter_alone_is_no_name() -> None:
     )
 
 
+@pytest.mark.parametrize(("length", "is_accepted"), [(240, True), (241, False)])
+def test_a_lesson_has_240_characters_at_most(length: int, is_accepted: bool) -> None:
+    lesson = "Give the amount ".ljust(length, "a")
+    assert (LessonGuard([SPEC], RUN).refusal(lesson) == "") == is_accepted
+
+
+def test_a_lesson_has_three_words_at_least() -> None:
+    guard = LessonGuard([SPEC], RUN)
+    assert guard.refusal("Count whole cents.") == ""
+    assert "a sentence of at least 3 words" in guard.refusal("Count cents.")
+
+
+def test_a_digit_alone_is_no_number_of_a_run() -> None:
+    guard = LessonGuard([SPEC], ["take 7 of the 45 in room 5b"])
+    assert guard.refusal("Give 7 words to a guest.") == ""
+    for lesson in ("Give 45 words to a guest.", "Give 5b to each guest."):
+        assert guard.refusal(lesson) == "it repeats an id or a number of the run"
+
+
+def test_a_letter_alone_is_no_value() -> None:
+    guard = LessonGuard([SPEC], ["x", "ok", "'y' or 'no'"])
+    for lesson in ("Give x before y to them.", "Say not okay to a guest."):
+        assert guard.refusal(lesson) == ""
+    for lesson in ("Say ok to a guest.", "Say no to a guest."):
+        assert guard.refusal(lesson) == "it repeats a value of the run"
+
+
 def test_a_number_in_json_without_blanks_is_found() -> None:
     guard = LessonGuard([SPEC], ['it should hold {"guest":"Erika","room":4711,"bill":1250}'])
     assert guard.refusal("Book the room 4711 for all guests.") == "it repeats an id or a number of the run"

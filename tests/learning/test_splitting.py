@@ -13,7 +13,19 @@ from wesichain.core import ToolSpec, to_json
 from wesichain.learning import Playbook, PlaybookBullet, SemanticCurator
 from wesichain.learning.credit import split
 from wesichain.learning.entities.bullets import Provenance
-from wesichain.learning.entities.conditions import BAD, GOOD, case_of, deciding, fits, marks_of
+from wesichain.learning.entities.conditions import (
+    BAD,
+    GOOD,
+    MOST,
+    OTHER,
+    case_of,
+    deciding,
+    fits,
+    marks_of,
+    on_side,
+    with_case,
+    word_in,
+)
 
 PLAIN, GIFT = "send the parcel home today please {}", "send the archived parcel home today please {}"
 
@@ -86,12 +98,47 @@ def test_what_is_split(changed: dict[str, Any], count: int) -> None:
 def test_a_condition_is_a_word_that_is_there_or_not() -> None:
     marks = marks_of("Send the ARCHIVED parcel 12")
     (word,) = set(marks) - set(marks_of("send the parcel 99"))
+    assert marks_of("barn 12 of it") == ("e43a7e",), "stored ones are compared with it"
     assert fits("", ())
     assert (fits(f"+{word}", marks), fits(f"-{word}", marks)) == (True, False)
     assert (fits(f"+{word}", ()), fits(f"-{word}", ())) == (False, True)
     cases = [case_of(GOOD, marks_of("a parcel")), case_of(BAD, marks_of("gift"))] * 2
     assert deciding(cases) is None  # too few
     assert deciding([]) is None
+
+
+def test_a_word_decides_if_it_is_unlikely_to_be_luck_and_each_more_word_could_be() -> None:
+    def decided(*words: str, times: int = 1) -> str | None:
+        good, neither = case_of(GOOD, marks_of(" ".join(words))), [case_of(GOOD, ()), *[case_of(BAD, ())] * 3]
+        return deciding([good, good, good, *neither] * times)
+
+    assert decided("barn") == marks_of("barn")[0]
+    assert decided("red", "barn") is None
+    assert decided("red", "barn", times=3) == marks_of("red barn")[0], "the first of those that tell the same"
+
+
+def test_cases_are_taken_by_any_of_their_words() -> None:
+    with_it, without = case_of(GOOD, marks_of("red barn")), case_of(BAD, marks_of("green barn"))
+    for mark in {*marks_of("red barn")} - {*marks_of("green barn")}:
+        assert on_side(f"+{mark}", [with_it, without]) == (with_it,)
+        assert on_side(f"-{mark}", [with_it, without]) == (without,)
+    assert on_side(f"+{marks_of('barn')[0]}", [with_it, without]) == (with_it, without)
+    assert on_side(f"+{marks_of('green')[0]}", [with_it, without]) == (without,)
+
+
+def test_of_too_many_cases_the_oldest_of_other_tools_is_dropped_or_else_the_oldest() -> None:
+    good = [case_of(GOOD, [f"{number:06}"]) for number in range(MOST)]
+    new, others = case_of(BAD, ["new"]), [case_of(OTHER, ["one"]), case_of(OTHER, ["two"])]
+    assert with_case(good[1:], new) == (*good[1:], new)
+    assert with_case(good, new) == (*good[1:], new)
+    assert with_case([*good[:4], *others, *good[6:]], new) == (*good[:4], others[1], *good[6:], new)
+
+
+def test_the_word_of_a_condition_is_shown_where_a_task_must_have_it() -> None:
+    (mark,) = marks_of("archived")
+    assert word_in(f"+{mark}", "Send the ARCHIVED parcel") == "archived"
+    assert word_in(f"+{mark}", "send the parcel") == ""
+    assert word_in(f"-{mark}", "send the archived parcel") == ""
 
 
 PLACES = ("attic", "barn", "cellar", "den")

@@ -151,24 +151,24 @@ REPORTED: list[Any] = [
     {"code": 500, "status_code": 404},
     {"type": "overloaded_error"},
 ]
-BROKEN = {
-    "unreachable": AT.unreachable(OSError("no route\nto sk-secret")),
-    "unreachable, no words": AT.unreachable(OSError()),
-    "overdue": AT.overdue(2.5),
-    "silent": AT.silent(2.5),
-    "cut": AT.cut(),
-    "cut, no words": AT.cut(OSError()),
-    "cut, so": AT.cut(OSError("so")),
-    "unreadable": AT.unreadable("an\nempty body"),
-    "no UTF-8": unreadable(SseScanner()),
-    "no event stream": unreadable(FrameScanner()),
-}
 
 
 def test_what_a_reply_says_of_itself_and_what_breaks_is_a_line() -> None:
     """In `whole_faults.txt`; what breaks is worth another try."""
-    assert all(error.retryable for error in BROKEN.values())
-    told = {json.dumps(error): AT.reported(error) for error in REPORTED} | BROKEN
+    broken = {
+        "unreachable": AT.unreachable(OSError("no route\nto sk-secret")),
+        "unreachable, no words": AT.unreachable(OSError()),
+        "overdue": AT.overdue(2.5),
+        "silent": AT.silent(2.5),
+        "cut": AT.cut(),
+        "cut, no words": AT.cut(OSError()),
+        "cut, so": AT.cut(OSError("so")),
+        "unreadable": AT.unreadable("an\nempty body"),
+        "no UTF-8": unreadable(SseScanner()),
+        "no event stream": unreadable(FrameScanner()),
+    }
+    assert all(error.retryable for error in broken.values())
+    told = {json.dumps(error): AT.reported(error) for error in REPORTED} | broken
     found = (f"{name}: {type(error).__name__} {error.retryable} {error}" for name, error in told.items())
     expected.check(Path(__file__).with_name("whole_faults.txt"), found)
 

@@ -136,6 +136,29 @@ class TestPostgresLogs(LogsContract):
             assert await seen(logs) == await seen(model), step
         await self.close(logs)
 
+    async def test_a_first_entry_settles_nothing_and_without_an_owner_nothing_is_settled(self) -> None:
+        logs = await self.make_logs()
+        await logs.append("a", [Entry(1, "None/x", 1, 1.0, '"b"')], after=0, settles="None")
+        await logs.append("a", [Entry(2, "", 2, 1.0, '"c"')], after=1)
+        assert [one.seq for one in await logs.read("a", since=0)] == [1, 2]
+        await self.close(logs)
+
+    @pytest.mark.parametrize("is_prepared", [True, False])
+    async def test_an_append_that_the_server_refuses_is_an_error_and_no_conflict(
+        self, is_prepared: bool
+    ) -> None:
+        logs = await self.make_logs()
+        await logs.append("a", [Entry(1, "", 1, 1.0, '"b"')], after=0)
+        if is_prepared:
+            await logs.append("a", [Entry(2, "", 2, 1.0, '"b"')], after=1)
+        with psycopg.connect(self.url) as db:
+            db.execute("ALTER TABLE some_entries RENAME TO other_entries")
+        with pytest.raises(CheckpointError, match=r'cannot be used: relation "some_entries" does not exist'):
+            await logs.append("a", [Entry(3, "", 3, 1.0, '"b"')], after=1 + is_prepared)
+        with psycopg.connect(self.url) as db:
+            db.execute("DROP TABLE other_entries")
+        await self.close(logs)
+
     @pytest.mark.parametrize("after", [0, None])
     @pytest.mark.parametrize("parts", [{}, {"0" * 64: b"x"}])
     async def test_what_was_committed_before_the_connection_was_lost_is_not_written_again(

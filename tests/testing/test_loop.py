@@ -6,6 +6,7 @@ import asyncio
 import gc
 import sys
 import warnings
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -31,6 +32,50 @@ def test_async_generators_of_the_thread_are_closed_as_before_when_the_loop_has_e
     before = sys.get_asyncgen_hooks()
     virtual_loop(1).run(main())
     assert sys.get_asyncgen_hooks() == before
+
+
+def test_an_async_generator_that_nobody_iterates_any_more_is_closed() -> None:
+    events: list[str] = []
+
+    async def numbers() -> AsyncGenerator[int]:
+        try:
+            yield 1
+        finally:
+            await asyncio.sleep(1)
+            events.append("closed")
+
+    async def main() -> None:
+        generator = numbers()
+        await anext(generator)
+        del generator
+        gc.collect()
+        await asyncio.sleep(2)
+
+    virtual_loop(1).run(main())
+    assert events == ["closed"]
+
+
+def test_the_names_of_tasks_are_given_or_those_of_every_run() -> None:
+    async def main() -> list[str]:
+        async def nothing() -> None: ...
+
+        tasks = [asyncio.create_task(nothing(), name="mine"), asyncio.create_task(nothing())]
+        await asyncio.gather(*tasks)
+        return [task.get_name() for task in tasks]
+
+    names = [virtual_loop(1).run(main()) for _ in range(2)]
+    assert names[0] == names[1]
+    assert names[0][0] == "mine"
+
+
+def test_what_is_left_may_run_for_less_than_the_given_time() -> None:
+    loop, ran = virtual_loop(1), list[float]()
+    for delay in (1.0, 1.0, 4.0, 5.0, 6.0):
+        loop.call_later(delay, lambda: ran.append(loop.time()))
+    loop.settle(5.0)
+    assert (ran, loop.time()) == ([1.0, 1.0, 4.0], 4.0)
+    loop.settle(2.5)
+    assert ran == [1.0, 1.0, 4.0, 5.0, 6.0]
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])

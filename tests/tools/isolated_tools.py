@@ -6,6 +6,7 @@ import asyncio
 import os
 import pickle
 import random
+import resource
 import signal
 import subprocess
 import threading
@@ -134,6 +135,26 @@ def kill_above(group: bool = False) -> None:
 @tool(isolate=True, description="Gain rights.")
 def privileges() -> str:
     return Path("/proc/self/status").read_text(encoding="utf-8").split("NoNewPrivs:")[1].split()[0]
+
+
+@tool(isolate=True, description="Tell how large a core file may be.")
+def core_limits() -> list[int]:
+    return [*resource.getrlimit(resource.RLIMIT_CORE)]
+
+
+@tool(isolate=True, description="Tell the signals with another handler than that of a new process.")
+def handled_signals() -> list[str]:
+    return [one.name for one in signal.valid_signals() if isinstance(one, signal.Signals) and is_handled(one)]
+
+
+def is_handled(number: signal.Signals) -> bool:
+    ignored = number in (signal.SIGPIPE, signal.SIGXFSZ)  # by Python
+    return signal.getsignal(number) != (signal.SIG_IGN if ignored else signal.SIG_DFL)
+
+
+@tool(isolate=True, description="Tell whether its session is its own.")
+def leads_session() -> bool:
+    return os.getsid(0) == os.getpid()
 
 
 @tool(isolate=True, description="Close everything, and stay.")

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.machinery import SourceFileLoader
@@ -31,6 +32,7 @@ from wesichain.core import ToolCall
 from wesichain.errors import ToolDefinitionError, ToolExecutionError, ToolTimeoutError
 from wesichain.tools import JsonTool, ToolContext, ToolResult, ToolSet, tool
 from wesichain.tools.isolated import warm_processes
+from wesichain.tools.isolated.fork_server import _reap
 from wesichain.tools.isolated.keeper import how_it_ended, lower_limit
 from wesichain.tools.isolated.names import FunctionName, find
 from wesichain.tools.isolated.pool import ChildDiedError, Pool, standard_error
@@ -158,6 +160,15 @@ async def test_it_has_no_more_rights_than_we() -> None:
     assert await value(attacks.privileges) == "1"
 
 
+async def test_its_signals_and_its_session_are_those_of_a_new_program() -> None:
+    assert await value(attacks.handled_signals) == []
+    assert await value(attacks.leads_session) is True
+
+
+async def test_it_writes_no_core_file() -> None:
+    assert await value(attacks.core_limits) == [0, 0]
+
+
 async def test_an_answer_beyond_what_is_taken_is_not_read() -> None:
     assert "1099511627776 bytes; the limit is" in await error(attacks.flood)
 
@@ -187,6 +198,29 @@ def test_a_limit_is_lowered_and_never_raised() -> None:
     child = os.fork()
     if child == 0:
         os._exit(limits() == [(5, 6), (4, 5), (5, 5)])
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+
+
+def test_a_process_that_has_ended_is_forgotten_whatever_its_status() -> None:
+    def reaped() -> bool:
+        ended, running = {forked(lambda: os._exit(0)), forked(lambda: os._exit(3))}, forked(signal.pause)
+        for pid in ended:
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        keepers = {*ended, running}
+        _reap(keepers)
+        os.kill(running, signal.SIGKILL)
+        return keepers == {running}
+
+    def forked(work: Callable[[], object]) -> int:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                work()
+            finally:
+                os._exit(9)
+        return pid
+
+    child = forked(lambda: os._exit(reaped()))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
 
 

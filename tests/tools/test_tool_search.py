@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from math import log
 from typing import Any
 
 import pytest
@@ -134,6 +135,24 @@ def test_the_rarer_a_word_the_more_it_says() -> None:
     assert best(index.scores("status"), 2) == [0, 3]  # of two, the shorter text
 
 
+def test_a_word_of_texts_that_are_equally_long_counts_as_rare_as_it_is() -> None:
+    index = WordIndex(["order status", "order refund", "invoice total"])
+    assert index.scores("order refund") == pytest.approx([log(1.6), log(1.6) + log(1 + 2.5 / 1.5), 0.0])
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param("flies ties", ["fly", "tie"], id="ies"),
+        pytest.param("cats orders bus gas boss", ["cat", "order", "bus", "gas", "boss"], id="s"),
+        pytest.param("listOpenInvoices list_v2", ["list", "open", "invoice", "list", "v2"], id="parts"),
+        pytest.param("What is THE total of it?", ["total"], id="words-that-say-nothing"),
+    ],
+)
+def test_words_are_in_the_singular(text: str, found: list[str]) -> None:
+    assert words_of(text) == found
+
+
 # --- definitions -------------------------------------------------------------------------------------
 
 
@@ -156,6 +175,12 @@ async def get_weather(city: str) -> str:
 def test_names_that_collide_are_told_at_once(tools: Any) -> None:
     with pytest.raises(DuplicateToolError):
         ToolSet.of(tools)
+
+
+@pytest.mark.parametrize("k", [0, -1, True, 1.5, "3", None])
+def test_the_number_of_tools_that_are_found_is_1_or_more(k: Any) -> None:
+    with pytest.raises(ToolDefinitionError, match="k is the number of tools that a search finds, 1 or more"):
+        ToolSearch(CATALOG, k=k)
 
 
 def test_a_registry_offers_the_search_and_not_what_it_hides() -> None:

@@ -80,9 +80,8 @@ class LessonGuard:
         in_lesson = {word.casefold() for word in _NAME.findall(text)}
         if self._people & in_lesson or self._started & _capitals(text):
             return "it repeats a name of the run"
-        if any(
-            tuple(words[at : at + len(value)]) == value for value in self._values for at in range(len(words))
-        ):
+        # A value of three words or more has been refused as consecutive words.
+        if any(row in self._values for size in range(1, _ROW) for row in _rows(text, size)):
             return "it repeats a value of the run"
         if not lesson.isprintable() or any(
             "VARIATION SELECTOR" in unicodedata.name(char, "") for char in lesson
@@ -145,12 +144,12 @@ def _capitals(text: str) -> set[str]:
 
 
 def _values(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Quoted texts and whole texts that are too short to be refused as consecutive words."""
+    """Quoted texts and whole texts, as words; a single letter identifies nobody."""
     for text in texts:
         quoted = (found[1:-1] for found in QUOTED.findall(text))
         for value in (text, *quoted):
             words = tuple(_words(value))
-            if len(words) < _ROW and len("".join(words)) > 1:
+            if len("".join(words)) > 1:
                 yield words
 
 

@@ -352,6 +352,8 @@ def test_a_long_log_is_compacted_by_itself(
                 book.record(note("x", id="b", helpful=number), domain="shop")
     with open_at(tmp_path / "book") as book:
         assert len(book.journal("shop")) == 50
+    past = sorted(log_of(tmp_path / "book").parent.glob("past-*.jsonl"))
+    assert [int(file.stem.removeprefix("past-")) for file in past] == [21, 42]
     assert len(log_of(tmp_path / "book").read_bytes().split(b"\n")) < 25
     with open_at(tmp_path / "book") as book:
         book.rollback("shop", to=5)

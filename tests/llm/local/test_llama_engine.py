@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from wesichain.errors import ConfigError
-from wesichain.llm.local.llama_engine import LlamaEngine, lease, release
+from wesichain.llm.local.llama_engine import LlamaEngine, _reason, lease, release
 
 
 def leased(path: Path, *, context: int = 512) -> LlamaEngine:
@@ -50,3 +51,20 @@ def test_a_model_that_does_not_load_in_time_is_an_error(
     assert "ended with signal 9" in str(error)
     assert engine.pid is None
     release(engine)
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "reason"),
+    [
+        pytest.param(b"no", 1, "no", id="its-only-line"),
+        pytest.param(b"loading\n  wrong magic \n \n", 1, "wrong magic", id="its-last-line"),
+        pytest.param(b"\xff" + b"x" * 300, 1, "\ufffd" + "x" * 199, id="a-line-that-is-too-long"),
+        pytest.param(b"\n", 3, "it ended with status 3", id="no-line"),
+        pytest.param(b"", 0, "it ended with status 0", id="nothing"),
+        pytest.param(b"loading", -9, "it ended with signal 9", id="a-signal"),
+    ],
+)
+def test_why_a_model_was_not_loaded(said: bytes, status: int, reason: str) -> None:
+    output = io.BytesIO()
+    output.write(said)
+    assert _reason(output, status) == reason

@@ -145,6 +145,7 @@ def test_the_same_file_is_loaded_once_and_freed_with_its_last_user(shallow: Path
     assert engine_of(one) is engine_of(two)
     pid = engine_of(one).pid
     assert pid is not None
+    assert os.getsid(pid) == pid, "Ctrl-C in the terminal would end it"
     one.close()
     os.kill(pid, 0)
     two.close()

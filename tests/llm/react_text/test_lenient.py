@@ -53,9 +53,15 @@ def test_what_is_mended_is_strict_json_in_the_end(text: str) -> None:
 
 
 @pytest.mark.parametrize("closed", [False, True])
-def test_doubled_braces_that_may_have_been_cut_off_are_refused(closed: bool) -> None:
-    whole = '{{"a": {{"b": 1}}}}'
-    assert load(whole, closed=closed) == ({"a": {"b": 1}}, "")
+@pytest.mark.parametrize(
+    "whole",
+    [
+        pytest.param('{{"a": {{"b": "c"}}}}', id="all-braces"),
+        pytest.param('{{"a": {"b": "c"}}}', id="the-outer-braces"),
+    ],
+)
+def test_doubled_braces_that_may_have_been_cut_off_are_refused(whole: str, closed: bool) -> None:
+    assert load(whole, closed=closed) == ({"a": {"b": "c"}}, "")
     with pytest.raises(CodecError, match="it ends before it is complete"):
         load(whole[:-3], closed=closed)
 

@@ -69,9 +69,8 @@ def deciding(cases: Sequence[str]) -> str | None:
         return None
     sides: dict[str, tuple[list[bool], list[bool]]] = {}
     for mark in sorted({mark for _, marks in known for mark in marks if mark}):
-        with_it, without = (
-            [well for well, marks in known if (mark in marks) == has] for has in (True, False)
-        )
+        with_it = [well for well, marks in known if mark in marks]
+        without = [well for well, marks in known if mark not in marks]
         if min(len(with_it), len(without)) >= _EACH:
             sides[mark] = (with_it, without)
     best, found = 1 - _LUCK / max(1, len(sides)), None

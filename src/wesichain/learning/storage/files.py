@@ -108,7 +108,7 @@ class FileLog(Log):
 
     @override
     def read(self) -> list[bytes]:
-        self._seen, self._offset = self._look(), 0
+        self._seen = self._look()
         lines, self._offset = read_lines(self.path) if self._seen else ([], 0)
         return lines if self._offset else [line_of(Head(self._domain))]
 

@@ -97,7 +97,6 @@ class GoogleClient(HttpLlm):
             # The SDK only writes requests, but it would read the certificates twice for its own connections.
             client_args={"verify": certificates()},
             async_client_args={"ssl": certificates()},
-            retry_options=types.HttpRetryOptions(attempts=1),
         )
         if is_vertex:
             sdk = genai.Client(

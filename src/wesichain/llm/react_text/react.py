@@ -164,20 +164,24 @@ def _calls_or_answer(reading: TextReading) -> TextReading:
 
 def _remark_of(reply: TextReply, at: int, behind: Sequence[Section]) -> str:
     """The other text with a call: its introduction, and the sections after it."""
-    if not behind:
-        return reply.introduction(at)
+    return "\n".join(filter(None, [reply.introduction(at), _remark_behind(reply, behind)]))
+
+
+def _remark_behind(reply: TextReply, behind: Sequence[Section]) -> str:
+    """The sections after a call, which make no other call and give no answer."""
     if any(section.mark in ("final", "answer") for section in behind):
         raise NoCallError(BOTH)
     if any(section.mark in DECIDES for section in behind):
         raise NoCallError(SEVERAL)
     remarks = [without_markers(tidy(_text(reply, section))) for section in behind]
-    return "\n".join(filter(None, [reply.introduction(at), *remarks]))
+    return "\n".join(filter(None, remarks))
 
 
 def remark_in(text: str) -> str:
     """The remark in a text after a call, up to a made-up observation."""
     reply = TextReply(text)
-    return _remark_of(reply, 0, [*takewhile(lambda section: section.mark != "observation", reply.sections)])
+    behind = takewhile(lambda section: section.mark != "observation", reply.sections)
+    return _remark_behind(reply, [*behind])
 
 
 def _final(reply: TextReply, sections: Sequence[Section]) -> TextReading:

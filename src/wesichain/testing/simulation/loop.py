@@ -230,7 +230,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         try:
             for task in self._tasks:  # grows if closing one starts others
                 if not task.done():
-                    task._log_destroy_pending = False  # type: ignore[attr-defined]  # nobody waits for it
                     _close(task.get_coro())
         finally:
             asyncio._set_running_loop(before)

