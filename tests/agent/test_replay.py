@@ -222,7 +222,7 @@ async def test_a_replay_knows_which_calls_ended_with_runs_inside() -> None:
     assert not effects.has_runs("inner-id"), "it has not begun"
     for event in outcome.events:
         cursor.emit(event)
-    assert [effects.has_runs(id) for id in ("inner-id", "add-id", "other")] == [True, False, False]
+    assert [effects.has_runs(call_id) for call_id in ("inner-id", "add-id", "other")] == [True, False, False]
 
 
 async def test_a_run_whose_task_was_cancelled_in_a_call_of_an_agent_replays() -> None:
