@@ -202,7 +202,7 @@ def test_a_recording_that_breaks_off_anywhere_is_refused_in_that_step() -> None:
         below = Agent(inner, tools=[add], name="inner")
         return Agent(model, tools=[below.as_tool()], instructions="be exact")
 
-    script = [say(call("inner", {"task": "t"})), "3"]
+    script: list[Any] = [say(call("inner", {"task": "t"})), "3"]
     live = program(ScriptedLlm(script, model="m"), ScriptedLlm([say(ADD), "3"], model="m"))
     outcome = asyncio.run(live.outcome("q"))
     for last, following in pairwise(range(len(outcome.events))):
