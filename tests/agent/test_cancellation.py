@@ -115,6 +115,32 @@ async def test_after_a_successful_tool(is_own: bool, is_blocking: bool) -> None:
     check_events(outcome.events)
 
 
+async def test_a_call_that_stops_its_run_stops_the_calls_beside_it() -> None:
+    """The run has no token of its own before the call uses one."""
+    begun = asyncio.Event()
+
+    @tool
+    async def canceller(ctx: ToolContext) -> str:
+        """Stops the run when the other call has begun."""
+        await begun.wait()
+        ctx.cancellation.cancel("enough")
+        return "stopped"
+
+    @tool
+    async def hanging() -> str:
+        """Never ends by itself."""
+        begun.set()
+        await asyncio.Event().wait()
+        return "late"
+
+    llm = ScriptedLlm([say(call("canceller"), call("hanging"))])
+    runtime = AgentRuntime(llm, [canceller, hanging], tool_concurrency=2)
+    outcome = await asyncio.wait_for(runtime.run("q"), 10)
+    assert isinstance(outcome, Interrupted)
+    assert outcome.reason == "enough"
+    check_events(outcome.events)
+
+
 async def test_from_another_thread() -> None:
     token = CancellationToken()
     task = asyncio.create_task(AgentRuntime(FunctionLlm(hang)).run("q", cancellation=token))

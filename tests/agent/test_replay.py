@@ -5,22 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from tests.agent.kit import ADD, add, boom, call, echo, say
+from tests.agent.kit import ADD, add, boom, call, echo, replayed, say
 from wesichain.agent import (
     Agent,
     Approve,
     ApproveWith,
     Completed,
     Decision,
+    Failed,
     Interrupted,
     Refuse,
     replay,
 )
+from wesichain.agent.effects import Effects
+from wesichain.agent.playback.cursor import RecordingCursor
+from wesichain.agent.playback.replay_effects import ReplayEffects
 from wesichain.core import (
     Event,
     LlmResponse,
@@ -30,7 +36,7 @@ from wesichain.core import (
     Usage,
 )
 from wesichain.errors import ConfigError, ReplayMismatchError
-from wesichain.policy import Budget
+from wesichain.policy import Budget, FailFast
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm, assert_replays
 from wesichain.tools import CancellationToken, DynamicTools, tool
 from wesichain.trace import Recorder, Recording, find_run, load
@@ -189,6 +195,105 @@ def test_a_recording_that_is_not_whole_is_refused(change: Any, why: str, tmp_pat
     broken = replace(recording, events=change(recording.events))
     with pytest.raises(ReplayMismatchError, match=why):
         asyncio.run(replay(broken, agent(FunctionLlm(never, model="m"))))
+
+
+def test_a_recording_that_breaks_off_anywhere_is_refused_in_that_step() -> None:
+    def program(model: Any, inner: Any) -> Agent[Any, str]:
+        below = Agent(inner, tools=[add], name="inner")
+        return Agent(model, tools=[below.as_tool()], instructions="be exact")
+
+    script: list[Any] = [say(call("inner", {"task": "t"})), "3"]
+    live = program(ScriptedLlm(script, model="m"), ScriptedLlm([say(ADD), "3"], model="m"))
+    outcome = asyncio.run(live.outcome("q"))
+    for last, following in pairwise(range(len(outcome.events))):
+        broken = Recording(outcome.run_id, outcome.events[:following])
+        with pytest.raises(ReplayMismatchError) as caught:
+            asyncio.run(replay(broken, program(FunctionLlm(never, model="m"), FunctionLlm(never, model="m"))))
+        known = {outcome.events[last].step_id, outcome.events[following].step_id}
+        assert caught.value.step_id in known
+
+
+async def test_a_replay_knows_which_calls_ended_with_runs_inside() -> None:
+    below = Agent(ScriptedLlm(["3"]), name="inner")
+    llm = ScriptedLlm([say(call("inner", {"task": "t"})), say(ADD), "3"])
+    outcome = await Agent(llm, tools=[add, below.as_tool()]).outcome("q")
+    cursor = RecordingCursor(outcome.events, None)
+    effects = ReplayEffects(cursor, "", cast("Effects", None))
+    assert not effects.has_runs("inner-id"), "it has not begun"
+    for event in outcome.events:
+        cursor.emit(event)
+    assert [effects.has_runs(call_id) for call_id in ("inner-id", "add-id", "other")] == [True, False, False]
+
+
+async def test_a_run_whose_task_was_cancelled_in_a_call_of_an_agent_replays() -> None:
+    @tool
+    async def leave() -> str:
+        """Cancels the task of the run."""
+        task.cancel()
+        await asyncio.Event().wait()
+        return "x"
+
+    def program(*replies: Any) -> Agent[Any, str]:
+        below = Agent(ScriptedLlm(replies[1:]), tools=[leave], name="inner")
+        return Agent(ScriptedLlm(replies[:1]), tools=[below.as_tool()])
+
+    drive = program(say(call("inner", {"task": "t"})), say(call("leave"))).runtime.open("q")
+    task = asyncio.ensure_future(drive.run_to_end())
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert isinstance(drive.outcome, Interrupted)
+    again = await replayed(drive.outcome, program())
+    assert isinstance(again, Interrupted)
+    assert list(again.events) == list(drive.outcome.events)
+
+
+async def test_a_run_inside_that_was_cut_by_the_failure_of_another_call_is_cut_again() -> None:
+    begun = asyncio.Event()
+
+    @tool
+    async def fail() -> str:
+        """Fails when the other call has begun."""
+        await begun.wait()
+        raise ValueError("out of order")
+
+    @tool
+    async def hang() -> str:
+        """Never ends by itself."""
+        begun.set()
+        await asyncio.Event().wait()
+        return "x"
+
+    def program(*replies: Any) -> Agent[Any, str]:
+        below = Agent(ScriptedLlm(replies[1:]), tools=[hang], name="inner")
+        tools = [below.as_tool(), fail]
+        return Agent(ScriptedLlm(replies[:1]), tools=tools, policy=FailFast(), tool_concurrency=2)
+
+    calls = say(call("inner", {"task": "t"}), call("fail"))
+    outcome = await program(calls, say(call("hang"))).outcome("q")
+    assert isinstance(outcome, Failed)
+    again = await asyncio.wait_for(replayed(outcome, program()), 30)
+    assert list(again.events) == list(outcome.events)
+
+
+@pytest.mark.parametrize("steps", [50, 1], ids=["seconds", "steps"])
+def test_a_recording_of_version_0_1_has_no_seconds_and_meets_its_limit_again(steps: int) -> None:
+    clock = FakeClock()
+
+    @tool
+    async def wait() -> str:
+        """Takes ten seconds."""
+        clock.advance(10.0)
+        return "x"
+
+    settings: dict[str, Any] = {"tools": [wait], "budget": Budget(steps, seconds=10.0 if steps == 1 else 5.0)}
+    live = Agent(ScriptedLlm([say(call("wait")), "x"]), clock=clock, **settings)
+    outcome = asyncio.run(live.outcome("q"))
+    *before, end = outcome.events
+    assert isinstance(end, RunFailed)
+    assert end.error == "BudgetExceededError"
+    old = SimpleNamespace(events=(*before, replace(end, seconds=0.0)), run_id=outcome.run_id)
+    again = asyncio.run(replayed(old, Agent(ScriptedLlm([]), **settings)))
+    assert again.events == old.events
 
 
 def test_a_program_that_takes_more_steps_is_refused(tmp_path: Path) -> None:

@@ -106,6 +106,16 @@ def test_beside_a_pipe_the_answers_of_inner_runs_are_shown_and_the_answer_is_not
     assert "the whole answer" not in shown.err
 
 
+def test_a_pipe_receives_the_answer_of_the_run_and_nothing_else(capsys: Any) -> None:
+    printer = AnswerPrinter()
+    for event in run("r", 1):
+        printer.emit(event)
+    printer.emit(RunCompleted("r", 1, 1, 0.0, "the answer of a part", Usage(), scope="call-1"))
+    printer.emit(RunCompleted("r", 1, 2, 0.0, "the whole answer", Usage()))
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last == "the whole answer"
+
+
 @pytest.mark.parametrize(
     ("options", "kind"),
     [({}, ConsoleDisplay), ({"quiet": True}, AnswerPrinter), ({"as_json": True}, JsonPrinter)],

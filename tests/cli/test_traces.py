@@ -9,9 +9,11 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.conftest import ROOT
+from tests.trace.runs import run
 from wesichain.cli.traces import _row, moment
 from wesichain.durable import RunState
 from wesichain.durable import RunSummary as DurableRun
+from wesichain.trace import Recorder
 from wesichain.web.internal import RunStore
 
 
@@ -50,3 +52,16 @@ def test_a_recording_of_an_older_version_replays_without_a_difference(
     same = wesichain("trace", "replay", recording, "--agent", f"{tmp_path}/program.py:{kind}")
     assert (same.status, same.err) == (0, "")
     assert same.out.endswith("events replayed, all the same\n")
+
+
+def test_the_file_of_an_exported_run_is_named_by_the_first_64_characters_of_its_id(
+    wesichain: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run_id = "a:b/" + "r" * 70
+    with Recorder(tmp_path / "runs") as recorder:
+        for event in run(run_id, 1):
+            recorder.emit(event)
+    monkeypatch.chdir(tmp_path)
+    done = wesichain("trace", "export", run_id, "--runs", str(tmp_path / "runs"))
+    name = "a_b_" + "r" * 60 + ".html"
+    assert (done.status, done.out) == (0, f"{name}: {(tmp_path / name).stat().st_size:,} bytes\n")

@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from tests.waiting import until
 from wesichain.durable.engine import Engine
 
 _SEVERAL = 6  # statements: each look makes one or more
@@ -28,3 +29,10 @@ async def several_looks(engine: Engine) -> None:
         await asyncio.wait_for(looked.wait(), 60)
     finally:
         sa.event.remove(database, "before_cursor_execute", add)
+
+
+async def let_sleep(engine: Engine) -> None:
+    """Wait until the engine is idle, and make that pause so long that only `wake()` ends it in time."""
+    engine._pause, engine._last_active = 600.0, -600.0
+    pool: Any = engine.store.database.engine.pool
+    await until(lambda: not engine.active and pool.checkedin() == 0)

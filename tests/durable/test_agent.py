@@ -14,6 +14,7 @@ from typing import Any, cast
 import pytest
 from pydantic import BaseModel
 
+from tests.durable.looks import let_sleep
 from tests.waiting import until
 from tests.warm import python
 from wesichain import Agent, Budget, ObserveErrors, Recovery, tool
@@ -555,3 +556,30 @@ async def test_events_are_stored_as_the_redactor_of_the_agent_leaves_them(url: s
         told = "".join([to_json(event) async for event in durable.events("r")])
         assert "555-0199" not in told
         assert "run_completed" in told
+
+
+@pytest.mark.parametrize("act", ["decide", "enqueue", "resume"])
+async def test_what_continues_a_run_wakes_an_engine_that_waits(url: str, act: str) -> None:
+    async with DurableAgent(deleter(), "deleter", database_url=url) as durable:
+        with pytest.raises(RunInterruptedError):
+            await durable.run("clean up", run_id="r")
+        engine = durable._engine
+        assert engine is not None
+        if act == "resume":
+            await durable.enqueue("clean up", run_id="other", delay=3600.0)
+            await durable.cancel("other")
+        await let_sleep(engine)
+        async with asyncio.timeout(60):
+            match act:
+                case "decide":
+                    decisions = {one.token: Approve() for one in await durable.pending("r")}
+                    await durable.decide("r", decisions)
+                    assert (await durable.result("r")).output == "as you wish"
+                    with pytest.raises(DurableError, match="no call of the run 'r' waits for the token"):
+                        await durable.decide("r", decisions)
+                case "enqueue":
+                    await durable.enqueue("clean up", run_id="other")
+                    assert isinstance(await durable.outcome("other"), Interrupted)
+                case _:
+                    with pytest.raises(RunInterruptedError):
+                        await durable.resume("other")

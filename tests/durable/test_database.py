@@ -17,6 +17,7 @@ from tests.durable.test_agent import add, adder, served, turns
 from wesichain import Agent, FailFast, ObserveErrors, ToolContext, tool
 from wesichain.core import LlmRequest, RunInterrupted
 from wesichain.durable import DurableAgent, DurableRuns, RunState
+from wesichain.durable.store.database import Database
 from wesichain.errors import DurableError, RunFailedError
 from wesichain.testing import FunctionLlm, calls
 from wesichain.trace import CollectingSink
@@ -225,3 +226,13 @@ async def test_texts_with_nul_are_stored_as_they_are(kind: str, request: pytest.
         with pytest.raises(RunFailedError):
             await durable.run("go", run_id="nul-3")
         assert ((await durable.show("nul-3")).error or "").endswith(odd)
+
+
+def test_a_transaction_of_a_process_that_hangs_is_ended_by_postgres_after_a_minute(postgres: str) -> None:
+    database = Database(postgres)
+    try:
+        for _ in range(2):  # the setting has to outlive the first transaction of its connection
+            (row,) = database.read("SHOW idle_in_transaction_session_timeout")
+            assert row[0] == "1min"
+    finally:
+        database.close()

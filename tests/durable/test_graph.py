@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from pydantic import AfterValidator
 
+from tests.durable.looks import let_sleep
 from tests.durable.test_agent import turns
 from wesichain import Agent, ToolContext, tool
 from wesichain.agent import Approve, ApproveWith, Provide
@@ -350,3 +351,35 @@ async def test_a_question_that_only_looks_like_one_about_calls_is_answered_as_a_
         assert (item.call.name, item.call.args, item.external) == ("ask", asked, True)
         await durable.approve("r", item.token, Provide("yes"))
         assert await durable.result("r") == {"said": ["yes"]}
+
+
+@pytest.mark.parametrize("act", ["answer", "resume", "resume-a-cancelled-one", "approve", "enqueue"])
+async def test_what_continues_a_run_wakes_an_engine_that_waits(url: str, tmp_path: Path, act: str) -> None:
+    async with DurableGraph[Any](graph(tmp_path, asks=True), "notes", database_url=url) as durable:
+        with pytest.raises(GraphInterruptedError):
+            await durable.run({}, run_id="r")
+        engine = durable._engine
+        assert engine is not None
+        if act == "resume-a-cancelled-one":
+            await durable.enqueue({}, run_id="other", delay=3600.0)
+            await durable.cancel("other")
+        await let_sleep(engine)
+        async with asyncio.timeout(60):
+            match act:
+                case "answer":
+                    await durable.answer("r", "yes")
+                case "approve":
+                    (asked,) = await durable.pending("r")
+                    await durable.approve("r", asked.token, Provide("yes"))
+                case "resume":
+                    await durable.resume("r", "yes")
+                case "enqueue":
+                    await durable.enqueue({}, run_id="other")
+                    with pytest.raises(GraphInterruptedError):
+                        await durable.result("other")
+                    return
+                case _:
+                    with pytest.raises(GraphInterruptedError):
+                        await durable.resume("other")
+                    return
+            assert await durable.result("r") == {"said": ["first", "yes"]}

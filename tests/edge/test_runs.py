@@ -209,6 +209,13 @@ async def test_health_and_the_description() -> None:
         if "requestBody" in end
     ]
     assert [body["required"] for body in bodies] == [True] * 3
+    ends = [end for at in described["paths"].values() for end in at.values()]
+    places = {
+        (one["name"], one["in"], one.get("required", False))
+        for end in ends
+        for one in end.get("parameters", ())
+    }
+    assert places == {("id", "path", True), ("Last-Event-ID", "header", False)}
     named = {*re.findall(r"#/components/schemas/(\w+)", json.dumps(described["paths"]))}
     assert named == {*described["components"]["schemas"]}, "each schema is that of a body or an answer"
 

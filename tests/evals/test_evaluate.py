@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.draws import draws
+from tests.waiting import settle
 from wesichain import Agent, LlmRequest, LlmResponse, ToolCall, ToolContext, tool
 from wesichain.core import RunStarted, Usage, from_json, to_json
 from wesichain.errors import ConfigError
@@ -281,7 +282,7 @@ def test_an_error_waits_until_the_other_runs_have_stopped() -> None:
                 self.begun.set()
                 await asyncio.sleep(60)
             finally:
-                await asyncio.sleep(0)
+                await settle()
                 self.stopped = True
             raise AssertionError
 

@@ -257,3 +257,14 @@ def test_the_tasks_of_the_first_format_have_other_ids() -> None:
         assert [task.id for task in frontier.tasks] == ["a##1", "a##1#0"]
         assert found == ids
         assert frontier.deferred == {"a#1"}
+
+
+def test_the_coders_of_declared_keys_are_made_once_and_those_of_a_plain_dict_are_not_kept() -> None:
+    for state_type, is_kept in ((Plain, True), (dict, False)):
+        built = GraphBuilder[Any](state_type).add_node("a", lambda _: None).set_entry("a").build()
+        code = StateCode(built.definition)
+        for _ in range(2):
+            key = built.definition.schema.key("value")
+            assert key is not None
+            code._coder(key)
+        assert len(code._coders) == is_kept

@@ -126,8 +126,7 @@ def _tokens(limits: AgentLimits, calls: int, reasons: dict[str, str]) -> int | N
     if any(one.summaries for one in everyone):
         reasons["tokens"] = "the request for a summary may be of any length; use a Window without Summarise"
         return None
-    sizes = [(one.request_tokens, one.reply_tokens) for one in everyone]
-    largest = max(request + reply for request, reply in sizes if request is not None and reply is not None)
+    largest = max((one.request_tokens or 0) + (one.reply_tokens or 0) for one in everyone)
     total = calls * largest
     if limits.budget.tokens is not None:
         total = min(total, int(limits.budget.tokens) + _in_flight(limits) * largest)

@@ -253,11 +253,9 @@ def described(parts: Sequence[Part]) -> str:
     return "\n".join(part.text if isinstance(part, Text) else f"[{part.label}]" for part in parts)
 
 
-def text_of_content(content: Content) -> str:
-    """The texts of the content, one per line; other parts are left out."""
-    if isinstance(content, str):
-        return content
-    return "\n".join(part.text for part in content if isinstance(part, Text))
+def text_of_parts(parts: Sequence[Part]) -> str:
+    """The texts of the parts, one per line; other parts are left out."""
+    return "\n".join(part.text for part in parts if isinstance(part, Text))
 
 
 def content_as_text(content: Content) -> str:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from wesichain.errors import CodecError, ToolDefinitionError
 
 from .codec import JsonValue
-from .content import Content, Part, parts_of, text_of_content
+from .content import Content, Part, parts_of, text_of_parts
 from .settings import NO_SETTINGS, ModelSettings
 from .spending import NO_USAGE, Usage
 from .values import Value, force_setattr
@@ -90,7 +90,7 @@ class Message(Value, omit_defaults=True):
     def text(self) -> str:
         """The texts of the content, one per line; other parts are left out."""
         content = self.content
-        return content if isinstance(content, str) else text_of_content(content)
+        return content if isinstance(content, str) else text_of_parts(content)
 
 
 FinishReason: TypeAlias = Literal[

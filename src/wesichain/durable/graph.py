@@ -146,7 +146,7 @@ class DurableGraph(ServedRuns, Generic[StateT]):
             await self.answer(run_id, value)
         else:
             await self._runs.resume(run_id)
-        self._wake()
+            self._wake()
         return await self.result(run_id)
 
     async def result(self, run_id: str, *, timeout: float | None = None) -> StateT:

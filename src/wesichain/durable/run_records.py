@@ -105,7 +105,7 @@ def _why(outcome: Outcome[Any]) -> str | None:
 
 def waiting_of(store: Store, row: RunRow) -> list[PendingDecision]:
     """The calls of an interrupted run that wait, or waited, for a decision."""
-    if row.dbos_status != "SUCCESS" or row.outcome != "interrupted":
+    if row.outcome != "interrupted":
         return []
     text = (row.note or _read_note(store, row)).waiting
     found: tuple[PendingDecision, ...] = from_json(tuple[PendingDecision, ...], text) if text else ()

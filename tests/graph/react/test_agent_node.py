@@ -221,6 +221,16 @@ async def test_a_task_that_was_a_message_is_not_said_twice() -> None:
     assert [message.content for message in done["messages"]] == ["hi", "hello"]
 
 
+async def test_a_task_that_was_no_message_becomes_one() -> None:
+    class Talk(TypedDict, total=False):
+        task: str
+        messages: Annotated[list[Message], Append]
+
+    graph = GraphBuilder(Talk).add_node("a", Agent(ScriptedLlm(["hello"]))).set_entry("a").build()
+    done = await graph.invoke({"task": "hi", "messages": [Message(Role.USER, "before")]})
+    assert [message.content for message in done["messages"]] == ["before", "hi", "hello"]
+
+
 async def test_the_messages_before_the_task_are_its_history() -> None:
     llm = ScriptedLlm(["hello", "fine"])
     graph = GraphBuilder(Board).add_node("a", Agent(llm)).set_entry("a").build()

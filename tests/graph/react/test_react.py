@@ -318,9 +318,16 @@ async def test_an_observer_sees_the_messages_of_every_step() -> None:
             if node != "prepare":
                 seen.append((node, [message.role.value for message in output["messages"]]))
 
-    graph = react_graph(llm=ScriptedLlm([ADD, "3"]), tools=[add])
+    graph = react_graph(llm=ScriptedLlm([ADD, "3", ADD, "3"]), tools=[add])
     await graph.invoke("q", ExecutionOptions(observer=Outputs()))
-    assert seen == [("model", ["user", "assistant"]), ("tools", ["tool"]), ("model", ["assistant"])]
+    steps = [("model", ["user", "assistant"]), ("tools", ["tool"]), ("model", ["assistant"])]
+    assert seen == steps
+    streamed = [
+        (item.node, [message.role.value for message in item.data["messages"]])
+        async for item in graph.stream("q", modes=["updates"])
+        if item.node != "prepare"
+    ]
+    assert streamed == steps, "so does a stream"
 
 
 # --- approvals -------------------------------------------------------------------------------------

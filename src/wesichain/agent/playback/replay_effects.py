@@ -323,9 +323,10 @@ class ReplayEffects(Effects):
         is_cut = self._is_cut(end)
         if prepared.tool.is_agent and self._runs_again(end, inside):
             again = self._run_again(self._live.call(prepared, caller), ctx, end)
-            if not is_cut or _has_its_end(inside):
-                return await _to_its_end(again, is_cut=is_cut)
-            await again  # it may be cancelled on the way; if its runs had ended before, it is cancelled now
+            if not is_cut:
+                return await _to_its_end(again, is_cut=False)
+            # It may be cancelled on the way; if its runs had ended before, it is cancelled now.
+            await (_to_its_end(again, is_cut=True) if _has_its_end(inside) else again)
             await self._cut(end)
         return await self._emit_again(prepared, ctx, end, inside)
 
