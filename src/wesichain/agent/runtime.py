@@ -374,7 +374,7 @@ class AgentRuntime(Generic[OutT]):
     def journal_of(self, options: RunOptions) -> Effects:
         """The effects of a run before it is opened: they record its instructions and advice."""
         wrap = options.effects or (None if options.inner is None else options.inner.effects)
-        return self._live if wrap is None else wrap(self._live)
+        return self._live if wrap is None else complete_effects(wrap(self._live))
 
     def _reenter(self, inner: InnerRun, outcome: Outcome[OutT], given: RunOptions) -> OpenRun[OutT]:
         """Resume a run inside a call that is made again, or return the run as it had ended."""

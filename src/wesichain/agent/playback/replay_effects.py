@@ -248,6 +248,8 @@ class ReplayEffects(Effects):
                 return self._checked(entry.step_id)
             case "approve":
                 return any(one.call.id == entry.call_id for one in self._questions())
+            case "read":
+                return UNKNOWN  # the messages of a conversation are in the first request
             case "offer":
                 external = [one.call.name for one in self._questions() if one.external and not one.question]
                 return {"tools": self._offered(entry.step_id), "external": external}
