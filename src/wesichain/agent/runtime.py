@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 from typing_extensions import Unpack
 
 from wesichain.context import counter_of
-from wesichain.core import Content, Message, Role, ToolCall, ToolCallingLlm, ToolSpec
+from wesichain.core import Content, Message, Role, ToolCallingLlm, ToolSpec
 from wesichain.core.internal import (
     Advice,
     CancellationToken,
@@ -18,6 +18,7 @@ from wesichain.core.internal import (
     Decided,
     Decision,
     LlmTraits,
+    PendingCall,
     Spent,
     SystemClock,
     around,
@@ -599,8 +600,8 @@ class AgentRuntime(Generic[OutT]):
         """The system message: the instructions, and how to answer if that is said in the prompt."""
         return "\n\n".join(filter(None, (instructions, self.settings.judge.output.prompt)))
 
-    def refusal_of(self, call: ToolCall) -> Exception | None:
-        """Why no agent of the run can run a call with these arguments; None if one of them can."""
+    def refusal_of(self, pending: PendingCall) -> Exception | None:
+        """Why the tool of a pending call does not take its arguments; None if it does, or is not known."""
         from .handoffs.current_agent import refusal_in
 
-        return refusal_in(self, call)
+        return refusal_in(self, pending)

@@ -129,7 +129,7 @@ class Provide(Value, omit_defaults=True):
 
 
 Decision: TypeAlias = Approve | ApproveWith | Refuse | Provide
-RefusalOf: TypeAlias = Callable[[ToolCall], Exception | None]  # returns why a program cannot run a call
+RefusalOf: TypeAlias = Callable[[PendingCall], Exception | None]  # why a program cannot run a call
 
 
 def check_decisions(given: object) -> None:
