@@ -333,7 +333,7 @@ class StepFailed(RunEvent):
     tool_name: str | None = None
     duration_ms: float = 0.0
     free: bool = False
-    cause: str = ""  # the class of the exception that the tool raised
+    cause: str = ""  # the class of the exception that the tool raised, or a model or a check of the user's
 
 
 class RunCompleted(RunEvent):

@@ -298,7 +298,7 @@ class ReplayEffects(Effects):
                 case RunCompleted(output=str(text)):
                     return text
                 case StepFailed(call_id=None, error=kind, message=message):
-                    raise Refused(revived_error(kind, message))
+                    raise Refused(revived_error(event.cause or kind, message))
                 case _:
                     ended = end_of(event)
                     if ended is not None:
