@@ -443,7 +443,7 @@ TOWN = {"name": "Winterthur", "country": "Switzerland"}
     ],
 )
 async def test_the_first_piece_of_a_typed_answer_is_the_first_chunk(world: World, llm: Any) -> None:
-    mode = "tool" if isinstance(llm, InPieces) else "auto"
+    mode: Any = "tool" if isinstance(llm, InPieces) else "auto"
     async with Agent(llm, output_type=Town, output_mode=mode).stream("x") as run:
         assert [event async for event in run]
     (first,) = world.points("gen_ai.client.operation.time_to_first_chunk")
