@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from tests.agent.kit import ADD, add, call, check_events, say
 from tests.agent.test_tree import Canceller, Effects, stored
@@ -16,8 +17,8 @@ from wesichain.agent.options import RunOptions
 from wesichain.core import Role, RunInterrupted, StepFailed, ToolDispatched
 from wesichain.core.internal import field
 from wesichain.errors import ToolFailedError
-from wesichain.policy import Budget, ObserveErrors, PolicyDecision, RunView
-from wesichain.testing import FunctionLlm, ScriptedLlm
+from wesichain.policy import Budget, ObserveErrors, PolicyDecision, Recovery, Retry, RunView
+from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm
 from wesichain.tools import CancellationToken, ToolContext, tool
 
 PATIENCE = 10.0  # seconds after which a run hangs
@@ -103,6 +104,46 @@ async def test_after_a_stop_a_call_that_waits_for_its_turn_does_not_begin() -> N
     assert isinstance(outcome, Interrupted)
     begun = [event.call_id for event in outcome.events if isinstance(event, ToolDispatched)]
     assert (begun, effects.done) == (["a", "b"], {})
+
+
+async def test_a_cancel_wins_over_a_limit_that_a_call_beside_it_has_met() -> None:
+    token = CancellationToken()
+
+    @tool
+    async def act(n: int) -> str:
+        """Act."""
+        token.cancel("enough")
+        return "done"
+
+    llm = ScriptedLlm([say(*[call("act", {"n": n}, id=f"c{n}") for n in range(2)])])
+    runtime = AgentRuntime(llm, [act], tool_concurrency=2, budget=Budget(tool_calls=1))
+    outcome = await runtime.run("q", cancellation=token)
+    assert isinstance(outcome, Interrupted), "it can be resumed with a larger budget"
+    check_events(outcome.events)
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+async def test_after_a_cancel_at_the_end_of_its_pause_a_call_is_not_made_again(concurrency: int) -> None:
+    token, begun = CancellationToken(), list[int]()
+
+    class CancellingClock(FakeClock):
+        @override
+        async def sleep(self, seconds: float) -> None:
+            token.cancel("enough")
+
+    @tool(effect="pure")
+    async def act(n: int) -> str:
+        """Act."""
+        begun.append(n)
+        raise ValueError("down")
+
+    llm = ScriptedLlm([say(*[call("act", {"n": n}, id=f"c{n}") for n in range(2)])])
+    policy = Recovery({ValueError: Retry(delay=1.0)})
+    runtime = AgentRuntime(llm, [act], tool_concurrency=concurrency, policy=policy, clock=CancellingClock())
+    outcome = await runtime.run("q", cancellation=token)
+    assert isinstance(outcome, Interrupted)
+    assert begun == [*range(concurrency)], "each once"
+    check_events(outcome.events)
 
 
 async def test_a_child_whose_task_is_cancelled_with_its_parent_s_is_kept() -> None:

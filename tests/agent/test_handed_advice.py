@@ -223,7 +223,7 @@ def test_an_event_of_an_earlier_version_names_nobody() -> None:
 class Gone:
     """A playbook whose store cannot be reached."""
 
-    def retrieve(self, task: str, *, domain: str, k: int) -> list[Any]:
+    def retrieve(self, task: str, *, domain: str, k: int = 3) -> list[Any]:
         raise ConnectionError("the store cannot be reached")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,7 +38,7 @@ from wesichain.errors import (
 from wesichain.middleware import InputGuard, Middleware
 from wesichain.policy import Budget, FailFast
 from wesichain.testing import ScriptedLlm, StreamingScriptedLlm
-from wesichain.tools import CancellationToken, Finish, tool
+from wesichain.tools import CancellationToken, DynamicTools, Finish, tool
 from wesichain.trace import Recorder, diff, find_run, load
 
 
@@ -443,9 +443,30 @@ def test_approved_arguments_are_those_of_the_present_agents_tool() -> None:
     outcome = asyncio.run(first.outcome("q"))
     assert isinstance(outcome, Interrupted)
     token = outcome.pending[0].token
-    with pytest.raises(ConfigError, match="the approved arguments do not fit"):
-        asyncio.run(first.resume(outcome, {token: ApproveWith({"amount": "lots"})}))
+    for args in ({"amount": "lots"}, {"order": "of the first agent"}):
+        (waiting,) = outcome.pending
+        decided = replace(waiting, call=replace(waiting.call, args=args))
+        assert "- amount: " in str(first.runtime.refusal_of(decided))
+        with pytest.raises(ConfigError, match=r"the approved arguments do not fit: [^\n]*\n- amount: "):
+            asyncio.run(first.resume(outcome, {token: ApproveWith(args)}))
     result = asyncio.run(first.resume(outcome, {token: ApproveWith({"amount": 9})}))
+    assert "refunded 9" in [message.text for message in result.messages]
+
+
+def test_approved_arguments_may_be_those_of_a_tool_that_a_function_returns() -> None:
+    @tool(name="refund", approval=True)
+    async def other_refund(order: str) -> str:
+        """Of the first agent, with other parameters."""
+        return order
+
+    billing = agent(
+        "billing", say(call("refund", {"amount": 5})), "ok", tools=[DynamicTools(lambda: [refund])]
+    )
+    first = agent("triage", say(to("billing")), tools=[other_refund], handoffs=[billing])
+    outcome = asyncio.run(first.outcome("q"))
+    assert isinstance(outcome, Interrupted)
+    decisions = {outcome.pending[0].token: ApproveWith({"amount": 9})}
+    result = asyncio.run(first.resume(outcome, decisions))
     assert "refunded 9" in [message.text for message in result.messages]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,11 +10,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from tests.agent.kit import call, replayed, say
 from tests.agent.test_tree import DOWN, PRICES, priced
-from wesichain.agent import Agent
+from wesichain.agent import Agent, Completed
 from wesichain.agent.internal import RaisedError
-from wesichain.core import from_json, to_json
+from wesichain.core import Event, StepFailed, from_json, to_json
 from wesichain.errors import LlmTransportError
-from wesichain.policy import Budget, Recovery, Retry
+from wesichain.policy import Budget, N, Recovery, Reprompt, Retry
+from wesichain.testing import ScriptedLlm
 from wesichain.tools import ToolContext, tool
 
 
@@ -60,6 +62,12 @@ def test_a_recorded_error_has_its_class_and_text_again(
     assert (type(again).__name__, str(again)) == (type(error).__name__, str(error))
     chain = [again] if again.__cause__ is None else [again, again.__cause__]
     assert all(isinstance(one, kind) for one, kind in zip(chain, classes, strict=True))
+    twice = RaisedError.of(again).revived()
+    assert isinstance(twice, classes[0]), "of a run that was replayed"
+    assert (type(twice).__module__, type(twice).__qualname__) == (
+        type(error).__module__,
+        type(error).__qualname__,
+    )
 
 
 def test_a_recorded_error_of_a_class_that_is_gone_is_an_exception() -> None:
@@ -94,3 +102,47 @@ async def test_a_replay_charges_what_a_tool_ran_at_its_own_price() -> None:
     assert (outcome.spent.steps, outcome.state.iteration_count) == (3, 2)
     again = await replayed(outcome, program())
     assert (again.spent.steps, again.spent.cost) == (outcome.spent.steps, pytest.approx(outcome.spent.cost))
+
+
+class OutOfPaperError(ConnectionError):
+    """An error of a user's own model, or of an output check, of no class of the framework."""
+
+    def __init__(self, printer: str, *, pages: int) -> None:
+        super().__init__(f"{printer} has no paper for {pages} pages")
+
+
+async def test_a_policy_finds_the_class_of_a_users_model_error_in_a_replay() -> None:
+    def program(*replies: Any) -> Agent[Any, str]:
+        policy = Recovery({QuotaError: Retry(), OutOfPaperError: Retry(), LlmTransportError: Reprompt(N(2))})
+        return Agent(ScriptedLlm(replies), policy=policy)
+
+    outcome = await program(QuotaError(5, "tokens"), OutOfPaperError("p1", pages=3), "x").outcome("q")
+    assert isinstance(outcome, Completed)
+    failed = [event for event in outcome.events if isinstance(event, StepFailed)]
+    assert [(event.error, event.decision) for event in failed] == [
+        ("QuotaError", "retry"),
+        ("OutOfPaperError", "retry"),
+    ]
+    events = from_json(tuple[Event, ...], to_json(outcome.events))
+    again = await replayed(SimpleNamespace(events=events, run_id=outcome.run_id), program())
+    assert again.events == outcome.events
+
+
+class WrongAnswerError(ValueError):
+    """An error of a user's output check."""
+
+
+async def test_a_policy_finds_the_class_of_an_output_checks_error_in_a_replay() -> None:
+    def program(*replies: str) -> Agent[Any, str]:
+        def check(text: str) -> str:
+            if text == "short":
+                raise WrongAnswerError("too short")
+            return text
+
+        policy = Recovery({WrongAnswerError: Reprompt(N(2))})
+        return Agent(ScriptedLlm(replies), policy=policy, output_checks=[check])
+
+    outcome = await program("short", "long").outcome("q")
+    assert isinstance(outcome, Completed)
+    again = await replayed(outcome, program())
+    assert again.events == outcome.events

@@ -227,6 +227,30 @@ async def test_arguments_that_do_not_fit_are_refused_without_the_program_and_bel
         assert (await durable.result("r", timeout=30)).output == "deleted"
 
 
+async def test_a_decision_is_checked_by_the_tool_of_the_agent_that_made_the_call(url: str) -> None:
+    @tool(name="delete", approval=True)
+    def delete_number(number: int) -> str:
+        """Delete by number."""
+        return f"deleted {number}"
+
+    def reply(request: LlmRequest) -> Any:
+        done = request.messages[-1].text.startswith("deleted")
+        return "done" if done else calls(("delete", {"path": "a"}))
+
+    other = Agent(FunctionLlm(reply), tools=[delete], name="deleter")
+    hand_over = FunctionLlm(lambda _: calls(("transfer_to_deleter", {})))
+    first: Agent[Any] = Agent(hand_over, tools=[delete_number], handoffs=[other])
+    async with DurableAgent(first, "team", database_url=url) as durable:
+        with pytest.raises(RunInterruptedError):
+            await durable.run("delete", run_id="r")
+        (waiting,) = await durable.pending("r")
+        with pytest.raises(DurableError, match="do not fit"):
+            await durable.approve("r", waiting.token, ApproveWith({"number": 1}))
+        assert await durable.pending("r") == [waiting]
+        await durable.approve("r", waiting.token, ApproveWith({"path": "c"}))
+        assert (await durable.result("r", timeout=30)).output == "done"
+
+
 async def test_decisions_that_are_made_together_are_all_kept_or_none(url: str) -> None:
     async with DurableAgent(deleter(), "deleter", database_url=url) as durable:
         with pytest.raises(RunInterruptedError):

@@ -14,16 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.draws import draws
-from wesichain import AgentRuntime, Budget, ObserveErrors, Recovery, ToolContext, ToolError, tool
-from wesichain.agent import Clock, Completed, Outcome
+from tests.durable.test_conversation_turns import OnlyMemory
+from wesichain import Agent, AgentRuntime, Budget, ObserveErrors, Recovery, ToolContext, ToolError, tool
+from wesichain.agent import Clock, Completed, Conversation, MemoryConversations, Outcome, RunMemory
+from wesichain.agent.effects import LiveEffects, history_at
 from wesichain.core import Event, LlmRequest, LlmResponse, Message, Role, ToolCall, ToolSpec, from_json
 from wesichain.core.internal import to_plain
 from wesichain.durable.journal.durable_effects import DurableEffects
 from wesichain.durable.journal.records import JournalRecord, RequestHasher, StepRecord, written
 from wesichain.durable.journal.step_journal import StepJournal
-from wesichain.errors import LlmTransportError, ReplayMismatchError, ToolFailedError
+from wesichain.errors import CodecError, LlmTransportError, ReplayMismatchError, ToolFailedError
 from wesichain.policy import Retry
-from wesichain.testing import FakeClock, FunctionLlm
+from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm
+from wesichain.tools import ToolRegistry
 
 pytestmark = pytest.mark.quick
 
@@ -37,21 +40,23 @@ class Paper:
 
     def __init__(self, texts: dict[str, str], *, dies_at: int = -1, when: str = "") -> None:
         self.texts = texts
-        self._left = dies_at
-        self._when = when
+        self._dies = dies_at, when
+        self._steps = 0
+        self._is_dead = False
 
     async def step(self, name: str, act: Callable[[], Awaitable[str]]) -> str:
-        self._left -= 1
-        self._pass("before")
+        number, self._steps = self._steps, self._steps + 1
+        self._pass(number, "before")
         text = await act()
-        self._pass("acted")
+        self._pass(number, "acted")
         assert name not in self.texts, "a name is used once"
         self.texts[name] = text
-        self._pass("recorded")
+        self._pass(number, "recorded")
         return text
 
-    def _pass(self, moment: str) -> None:
-        if self._left == -1 and self._when == moment:
+    def _pass(self, number: int, moment: str) -> None:
+        self._is_dead = self._is_dead or (number, moment) == self._dies
+        if self._is_dead:
             raise DeathError
 
 
@@ -183,6 +188,70 @@ async def test_a_call_whose_outcome_is_unknown_is_not_run_again_whatever_the_pol
     assert sum("is unknown" in text for text in texts.values()) == 1  # nobody asked for it again
 
 
+class Talking:
+    """An agent with a tool that runs another agent in a conversation, which others extend too."""
+
+    def __init__(self, talk: RunMemory) -> None:
+        self.talk = talk
+        self.histories: list[tuple[str, ...]] = []  # before the task, in each request of the inner agent
+
+    def inner_reply(self, request: LlmRequest) -> Any:
+        texts = [message.text for message in request.messages if message.role is Role.USER]
+        self.histories.append(tuple(texts[:-1]))
+        return "it is so" if request.messages[-1].role is Role.TOOL else ToolCall("look-1", "look", {})
+
+    async def run(self, paper: Paper, clock: FakeClock | None = None) -> Outcome[str]:
+        clock = clock or FakeClock()
+        kept = StepJournal(dict(paper.texts), paper.step, clock=clock, at=clock.time())
+
+        @tool(effect="pure")
+        async def look() -> str:
+            """Look."""
+            return "seen"
+
+        inner = Agent(FunctionLlm(self.inner_reply), name="inner", tools=[look])
+
+        @tool(effect="idempotent")
+        async def research(ctx: ToolContext) -> str:
+            """Research."""
+            return (await inner.run("is it?", conversation=self.talk, parent=ctx)).output
+
+        def reply(request: LlmRequest) -> Any:
+            return request.messages[-1].text if len(request.messages) > 1 else ToolCall("c", "research", {})
+
+        agent = Agent(FunctionLlm(reply), tools=[research])
+        return await agent.outcome("go", run_id="r", effects=partial(DurableEffects, kept), clock=kept)
+
+
+TALKS: dict[str, Callable[[], RunMemory]] = {
+    "object": Conversation,
+    "stored": lambda: MemoryConversations().open("c"),
+    "without-keys": OnlyMemory,
+}
+
+
+@pytest.mark.parametrize("when", ["before", "acted", "recorded"])
+@pytest.mark.parametrize("dies_at", range(7))
+@pytest.mark.parametrize("talk", TALKS)
+async def test_a_run_inside_a_call_goes_on_with_the_history_that_it_began_with(
+    talk: str, dies_at: int, when: str
+) -> None:
+    world, texts = Talking(TALKS[talk]()), dict[str, str]()
+    await world.talk.extend(Message(Role.USER, "hello"), Message(Role.ASSISTANT, "hi"))
+    with suppress(DeathError):
+        await world.run(Paper(texts, dies_at=dies_at, when=when))
+    is_read = "c/read 0" in texts
+    await world.talk.extend(Message(Role.USER, "by the way"), Message(Role.ASSISTANT, "yes"))
+    outcome = await world.run(Paper(texts))
+    assert isinstance(outcome, Completed)
+    assert outcome.text == "it is so"
+    if is_read:
+        assert set(world.histories) == {("hello",)}, "the history is read once"
+    said = [message.text for message in await world.talk.read()]
+    if talk != "without-keys":
+        assert said.count("is it?") == said.count("it is so") == 1, "its turn is added once"
+
+
 # --- the journal and its records ---------------------------------------------------------------------
 
 
@@ -297,6 +366,18 @@ def test_what_cannot_be_kept_becomes_an_error_of_the_step(entry: StepRecord, why
     assert read.entry.raised is not None
     assert read.entry.raised.error == "CodecError"
     assert why in read.entry.raised.message
+
+
+async def test_a_history_that_is_too_long_for_the_journal_is_refused_by_name() -> None:
+    effects = DurableEffects(
+        journal({}, FakeClock(), max_step=500), LiveEffects(ScriptedLlm([]), ToolRegistry([]))
+    )
+
+    async def read() -> list[Message]:
+        return [Message(Role.USER, "x" * 600)]
+
+    with pytest.raises(CodecError, match="the limit is 500"):
+        await effects.remember(history_at(0), read)
 
 
 def test_the_fingerprint_of_a_request_is_that_of_everything_said() -> None:

@@ -54,6 +54,9 @@ NO_JSON = "is not a JSON value; use texts, numbers, lists and dicts"
 NO_RESULT = "the value of the last expression cannot be returned"
 
 
+DEEP = "a = []\nfor _ in range(5_000):\n    a = [a]\n"
+
+
 def _plain() -> None:
     """Do nothing."""
 
@@ -127,6 +130,8 @@ class TestPrograms:
             pytest.param("{1: 2}", f"{NO_RESULT}: the key 1 of a dict is not a text", id="a-key-that-is-no-text"),
             pytest.param("'x' * 199_989", "the result has 200001 characters; return at most 200000", id="a-result-that-is-too-long"),
             pytest.param("await lookup(name=object())", "TypeError: cannot create 'object' instances", id="an-argument-that-is-no-json"),
+            pytest.param(f"{DEEP}await lookup(name=a)", "TypeError: lookup(): the value nests deeper than 100 levels", id="an-argument-that-nests-too-deeply"),
+            pytest.param(f"{DEEP}a", f"{NO_RESULT}: the value nests deeper than 100 levels", id="a-result-that-nests-too-deeply"),
             pytest.param("await lookup(name='nobody')", "there is nobody of this name", id="a-failure-that-it-does-not-catch"),
         ],
     )  # fmt: skip
@@ -140,6 +145,15 @@ class TestPrograms:
     ) -> None:
         monkeypatch.setattr(program, "_GRACE", -9.8)
         assert "the program was stopped: it took too long" in await result_of("while True:\n    pass")
+
+    async def test_a_program_that_cannot_be_continued_is_stopped(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delattr(program, "_key")  # a mistake of ours, when the program makes its call
+        async with asyncio.timeout(20):
+            text = await result_of("await lookup(name='ann')")
+        assert text.startswith("[TOOL ERROR] the program was stopped: ")
+        assert text.endswith("name '_key' is not defined")
 
     async def test_a_program_that_nobody_waits_for_is_cancelled_at_once(self) -> None:
         run = asyncio.ensure_future(result_of("while True:\n    pass", seconds=1.0))

@@ -35,6 +35,7 @@ from wesichain.core import TextChunk, Usage
 from wesichain.errors import CodecError, ConfigError, LlmTransportError, ReplayMismatchError
 from wesichain.kit import CodeMode, deep_agent
 from wesichain.llm import StreamingLlm
+from wesichain.policy import N, Recovery, Reprompt
 from wesichain.testing.cassettes import Cassette, Mode, cassette_path, read_cassette
 from wesichain.testing.drift import drift_of, read_runs
 from wesichain.testing.seams import installed
@@ -53,15 +54,15 @@ class Model(StreamingLlm):
 
     model = "real"
 
-    def __init__(self, *calls: ToolCall, fails: bool = False) -> None:
+    def __init__(self, *calls: ToolCall, fault: Exception | None = None) -> None:
         self._calls = calls
-        self._fails = fails
+        self._fault = fault
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
         touch("models")
-        if self._fails:
-            self._fails = False
-            raise LlmTransportError("busy", retryable=True)
+        if self._fault is not None:
+            fault, self._fault = self._fault, None
+            raise fault
         results = [message.text for message in request.messages if message.role is Role.TOOL]
         if self._calls and not results:
             return LlmResponse("Let me look.", self._calls, Usage(10, 5), "tool_calls")
@@ -190,7 +191,15 @@ def surveying() -> Agent[Any, str]:
 
 
 def failing() -> Agent[Any, str]:
-    return Agent(Model(fails=True))
+    return Agent(Model(fault=LlmTransportError("busy", retryable=True)))
+
+
+class AsleepError(Exception):
+    """An error of a user's own model."""
+
+
+def asleep() -> Agent[Any, str]:
+    return Agent(Model(fault=AsleepError("not yet")), policy=Recovery({AsleepError: Reprompt(N(1))}))
 
 
 async def ask(agent: Agent[Any, str]) -> str:
@@ -251,6 +260,7 @@ WAYS: dict[str, tuple[Make, Use]] = {
     "two-runs-with-one-id": (plain, ask_twice),
     "an-approval-at-depth": (approving, approve),
     "a-provider-that-fails-first": (failing, ask),
+    "an-error-of-the-users-model": (asleep, ask),
     "a-stream": (plain, stream),
     "an-agent-in-a-graph": (nested, in_a_graph),
     "a-handoff": (handing_over, ask),

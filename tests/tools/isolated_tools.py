@@ -144,7 +144,7 @@ def core_limits() -> list[int]:
 
 @tool(isolate=True, description="Tell the signals with another handler than that of a new process.")
 def handled_signals() -> list[str]:
-    return [one.name for one in signal.valid_signals() if isinstance(one, signal.Signals) and is_handled(one)]
+    return [one.name for one in signal.Signals if is_handled(one)]
 
 
 def is_handled(number: signal.Signals) -> bool:

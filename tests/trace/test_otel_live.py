@@ -25,7 +25,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 from opentelemetry.trace import SpanKind, StatusCode
+from typing_extensions import TypedDict
 
+from tests.agent.test_output import InPieces
 from tests.cli.stub_server import serving, text
 from tests.trace.test_otel import own, parent, said
 from wesichain import END, START, Agent, AgentRuntime, CancellationToken, GraphBuilder, tool
@@ -36,7 +38,7 @@ from wesichain.core.internal import around
 from wesichain.errors import NodeFailedError
 from wesichain.llm.google import GoogleClient
 from wesichain.llm.openai import OpenAiClient
-from wesichain.testing import FunctionLlm, ScriptedLlm, calls
+from wesichain.testing import FunctionLlm, ScriptedLlm, StreamingScriptedLlm, calls
 from wesichain.trace import otel
 from wesichain.trace.otel.conventions import provider_of
 
@@ -423,6 +425,35 @@ async def test_runs_tools_and_first_chunks_are_measured_under_names_of_their_own
     ((count, seconds),) = points("gen_ai.client.operation.time_to_first_chunk")
     assert count == 1, "of the call that said something"
     assert seconds > 0
+
+
+class Town(TypedDict):
+    name: str
+    country: str
+
+
+TOWN = {"name": "Winterthur", "country": "Switzerland"}
+
+
+@pytest.mark.parametrize(
+    "llm",
+    [
+        pytest.param(StreamingScriptedLlm([json.dumps(TOWN)]), id="as-text"),
+        pytest.param(InPieces([calls(("final_answer", TOWN))]), id="as-arguments"),
+    ],
+)
+async def test_the_first_piece_of_a_typed_answer_is_the_first_chunk(world: World, llm: Any) -> None:
+    mode: Any = "tool" if isinstance(llm, InPieces) else "auto"
+    async with Agent(llm, output_type=Town, output_mode=mode).stream("x") as run:
+        assert [event async for event in run]
+    (first,) = world.points("gen_ai.client.operation.time_to_first_chunk")
+    (chat,) = [
+        point
+        for point in world.points("gen_ai.client.operation.duration")
+        if point.attributes["gen_ai.operation.name"] == "chat"
+    ]
+    assert first.count == chat.count == 1
+    assert 0 < first.sum < chat.sum
 
 
 async def test_every_name_is_one_of_the_conventions(world: World) -> None:

@@ -26,11 +26,12 @@ from wesichain.core.internal import (
 )
 from wesichain.errors import ConfigError, ConversationError
 from wesichain.policy import SelfCorrect
-from wesichain.tools import Effect, RunContext, ToolRegistry
+from wesichain.tools import Effect, RunContext, ToolContext, ToolRegistry
 from wesichain.tools.internal import Offered
 
+from .calls.open_call import OpenCall
 from .drive import OpenRun, PastRun
-from .effects import advice_at, instructions_at
+from .effects import advice_at, history_at, instructions_at
 from .model_names import AnyModel, resolve_model
 from .options import (
     NO_OPTIONS,
@@ -294,15 +295,15 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         given = replace(given, inner=inner)
         if inner is not None and inner.outcome is not None:
             return self.runtime.open_with(task, (), given)  # the run has its instructions and history already
+        journal = self.runtime.journal_of(given)
         if conversation is not None:
-            history = (*await conversation.read(), *history)
+            history = (*await journal.remember(history_at(0), conversation.read), *history)
         words = task if isinstance(task, str) else Message(Role.USER, cast("Any", tuple(task))).text
         asks = self._asks_for_instructions and given.instructions is None
         looks_up = self._playbook is not None and given.advice is None
         if asks or looks_up:
             run_id = given.run_id or self.runtime.new_id(inner)
             given = replace(given, run_id=run_id)
-            journal = self.runtime.journal_of(given)
             if asks:
                 ask = partial(self._instruct, words, given)
                 given = replace(given, instructions=await journal.remember(instructions_at(0), ask))
@@ -319,13 +320,16 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         self, options: ConversationKeywords[DepsT_contra]
     ) -> Callable[[Outcome[OutT]], Awaitable[None]]:
         """The hook for the end of a run, which adds the task and the answer to the conversation."""
-        conversation = options.get("conversation")
+        conversation, parent = options.get("conversation"), options.get("parent")
 
         async def ended(outcome: Outcome[OutT]) -> None:
             if conversation is None or not isinstance(outcome, Completed):
                 return
+            from .memory.stores import add_turn  # loaded with the first conversation
+
+            turn = question_of(outcome), Message(Role.ASSISTANT, outcome.text)
             try:
-                await conversation.extend(question_of(outcome), Message(Role.ASSISTANT, outcome.text))
+                await add_turn(conversation, turn, key=_turn_key(outcome, parent))
             except ConversationError as error:
                 error.outcome = outcome  # so that the answer is not lost
                 raise
@@ -432,6 +436,14 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
 
         described = description or self.description or f"Ask the agent {self.name!r}."
         return AgentTool(self, name=name or self.name, description=described, effect=effect, takes=input_type)
+
+
+def _turn_key(outcome: Outcome[Any], parent: ToolContext | None) -> str:
+    """The key of the turn of a run in a call that a journal may make again; empty for other runs."""
+    link = None if parent is None else parent.link
+    if parent is None or not isinstance(link, OpenCall) or not link.run.remembers:
+        return ""
+    return f"{parent.idempotency_key}:{outcome.info.run_id}"
 
 
 def _show_options() -> None:

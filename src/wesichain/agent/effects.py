@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 from typing_extensions import override
 
 from wesichain.context import ViewRequest
-from wesichain.core import JsonValue, LlmRequest, LlmResponse, TextChunk, ToolCall, ToolCallingLlm
+from wesichain.core import JsonValue, LlmRequest, LlmResponse, Message, TextChunk, ToolCall, ToolCallingLlm
 from wesichain.core.internal import (
     Advice,
     CancellationToken,
@@ -34,12 +34,12 @@ OnText = Callable[[str], None]
 class JournalEntry(Value, Generic[T]):
     """An input of the loop other than replies and results: its name, and how it is stored.
 
-    `verb` is "instruct" (instructions that a function returns), "advise" (advice for a run), "check" (an
-    answer after its checks), "approve" (whether a rule requires approval of a call) or "offer" (tools that
-    functions return for a step).
+    `verb` is "instruct" (instructions that a function returns), "advise" (advice for a run), "read" (the
+    messages of a conversation), "check" (an answer after its checks), "approve" (whether a rule requires
+    approval of a call) or "offer" (tools that functions return for a step).
     """
 
-    verb: Literal["instruct", "advise", "check", "approve", "offer"]
+    verb: Literal["instruct", "advise", "read", "check", "approve", "offer"]
     step_id: int
     write: Callable[[T], JsonValue]
     read: Callable[[Any], T]
@@ -54,6 +54,16 @@ def instructions_at(step_id: int) -> JournalEntry[str | None]:
 def advice_at(step_id: int) -> JournalEntry[Advice]:
     """The advice for a run, or for an agent that it is handed off to in this step."""
     return JournalEntry("advise", step_id, to_plain, lambda plain: from_plain(Advice, plain))
+
+
+def history_at(step_id: int) -> JournalEntry[Sequence[Message]]:
+    """The messages of the conversation that a run is part of."""
+
+    def read(plain: Any) -> Sequence[Message]:
+        messages: tuple[Message, ...] = from_plain(tuple[Message, ...], plain)
+        return messages
+
+    return JournalEntry("read", step_id, lambda messages: to_plain(list(messages)), read)
 
 
 def _as_it_is(value: Any) -> Any:

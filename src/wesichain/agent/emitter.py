@@ -127,6 +127,14 @@ def name_of(cls: type) -> str:
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}:{cls.__qualname__}"
 
 
+def _cause_of(error: BaseException, *, is_of_call: bool) -> str:
+    """The class of the exception behind a fault, for replays; empty if the event names it already."""
+    if is_of_call:
+        return "" if error.__cause__ is None else name_of(type(error.__cause__))
+    is_named = type(error).__module__ in ("builtins", "wesichain.errors")
+    return "" if is_named else name_of(type(error))
+
+
 class _Void(list[Any]):
     """A list that stays empty."""
 
@@ -236,7 +244,7 @@ class Emitter:
         free: bool = False,
     ) -> None:
         found = error if error.__cause__ is None else error.__cause__
-        cause = "" if found.__cause__ is None or call_id is None else name_of(type(found.__cause__))
+        cause = _cause_of(found, is_of_call=call_id is not None)
         fields = (type(found).__name__, str(error), decision, call_id, tool_name, duration_ms, free, cause)
         self.emit(StepFailed, step, *fields)
 

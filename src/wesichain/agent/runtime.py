@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 from typing_extensions import Unpack
 
 from wesichain.context.internal import counter_of
-from wesichain.core import Content, Message, Role, ToolCall, ToolCallingLlm, ToolSpec
+from wesichain.core import Content, Message, Role, ToolCallingLlm, ToolSpec
 from wesichain.core.internal import (
     Advice,
     CancellationToken,
@@ -18,6 +18,7 @@ from wesichain.core.internal import (
     Decided,
     Decision,
     LlmTraits,
+    PendingCall,
     Spent,
     SystemClock,
     around,
@@ -375,7 +376,7 @@ class AgentRuntime(Generic[OutT]):
     def journal_of(self, options: RunOptions) -> Effects:
         """The effects of a run before it is opened: they record its instructions and advice."""
         wrap = options.effects or (None if options.inner is None else options.inner.effects)
-        return self._live if wrap is None else wrap(self._live)
+        return self._live if wrap is None else complete_effects(wrap(self._live))
 
     def _reenter(self, inner: InnerRun, outcome: Outcome[OutT], given: RunOptions) -> OpenRun[OutT]:
         """Resume a run inside a call that is made again, or return the run as it had ended."""
@@ -600,8 +601,8 @@ class AgentRuntime(Generic[OutT]):
         """The system message: the instructions, and how to answer if that is said in the prompt."""
         return "\n\n".join(filter(None, (instructions, self.settings.judge.output.prompt)))
 
-    def refusal_of(self, call: ToolCall) -> Exception | None:
-        """Why no agent of the run can run a call with these arguments; None if one of them can."""
+    def refusal_of(self, pending: PendingCall) -> Exception | None:
+        """Why the tool of a pending call does not take its arguments; None if it does, or is not known."""
         from .handoffs.current_agent import refusal_in
 
-        return refusal_in(self, call)
+        return refusal_in(self, pending)

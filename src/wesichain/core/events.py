@@ -129,7 +129,7 @@ class Provide(Value, omit_defaults=True):
 
 
 Decision: TypeAlias = Approve | ApproveWith | Refuse | Provide
-RefusalOf: TypeAlias = Callable[[ToolCall], Exception | None]  # returns why a program cannot run a call
+RefusalOf: TypeAlias = Callable[[PendingCall], Exception | None]  # why a program cannot run a call
 
 
 def check_decisions(given: object) -> None:
@@ -333,7 +333,7 @@ class StepFailed(RunEvent):
     tool_name: str | None = None
     duration_ms: float = 0.0
     free: bool = False
-    cause: str = ""  # the class of the exception that the tool raised
+    cause: str = ""  # the class of the exception that the tool raised, or a model or a check of the user's
 
 
 class RunCompleted(RunEvent):

@@ -12,9 +12,16 @@ from typing_extensions import TypedDict, override
 from wesichain.agent import AgentRuntime, AgentTool, Capability, Completed, Failed, Interrupted
 from wesichain.core import ToolCall
 from wesichain.core.internal import parse_json
-from wesichain.errors import BudgetExceededError, ConfigError, RunInterruptedError, ToolError
+from wesichain.errors import (
+    AgentError,
+    BudgetExceededError,
+    ConfigError,
+    InvalidModelActionError,
+    RunInterruptedError,
+    ToolError,
+)
 from wesichain.middleware import CallTool, Middleware
-from wesichain.policy import Budget, ObserveErrors
+from wesichain.policy import Budget, Fail, ObserveErrors, PolicyDecision, RunView
 from wesichain.tools import ToolContext, ToolRegistry, ToolResult, ToolSet, TypedTool
 
 if TYPE_CHECKING:
@@ -104,7 +111,7 @@ class _RunCode(TypedTool[_Code, Any]):
             program,
             self._registry,
             name=_NAME,
-            policy=ObserveErrors(),
+            policy=_ProgramPolicy(),
             # Its steps are free. The budget is needed for the price of its replies, which is 0.
             budget=Budget(prices={program.model: (0.0, 0.0)}),
             middleware=[_ToolMiddleware(one) for one in parent.middleware],
@@ -113,6 +120,15 @@ class _RunCode(TypedTool[_Code, Any]):
             exclude_after=None,
             loop_guard=None,
         )
+
+
+class _ProgramPolicy(ObserveErrors):
+    """The errors of calls are raised in the program; others end it, since they would occur every time."""
+
+    @override
+    def on_model_error(self, state: RunView, error: AgentError) -> PolicyDecision:
+        is_of_call = isinstance(error, InvalidModelActionError) and error.tool_name is not None
+        return super().on_model_error(state, error) if is_of_call else Fail()
 
 
 class _ToolMiddleware(Middleware):

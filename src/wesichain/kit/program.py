@@ -25,6 +25,7 @@ except ImportError as error:
 
 _MAX_PRINTED = 10_000  # characters
 _MAX_RESULT = 200_000  # characters of JSON
+_MAX_DEPTH = 100  # of a value; the JSON that holds it has levels of its own
 _GRACE = 5.0  # seconds beyond the limit before the interpreter's process is killed
 _WORLD: Any = {"datetime": datetime.datetime(2000, 1, 1), "sleep": "zero", "random_start": {"seed": 0}}  # noqa: DTZ001  # a fixed time, in the time zone of the interpreter
 
@@ -157,15 +158,17 @@ class _Printed:
         self.text += text[: max(0, _MAX_PRINTED - len(self.text))]
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, *, depth: int = 0) -> Any:
     """Convert a value of the interpreter to a JSON value. Raises TypeError if it is none."""
+    if depth > _MAX_DEPTH:
+        raise TypeError(f"the value nests deeper than {_MAX_DEPTH} levels")
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, Mapping):
         entries: Mapping[Any, Any] = value  # pyright: ignore[reportUnknownVariableType]  # any mapping
-        return {_key(name): plain(item) for name, item in entries.items()}
+        return {_key(name): plain(item, depth=depth + 1) for name, item in entries.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        items = [plain(item) for item in cast("Iterable[Any]", value)]
+        items = [plain(item, depth=depth + 1) for item in cast("Iterable[Any]", value)]
         return sorted(items, key=dump_json) if isinstance(value, set | frozenset) else items
     raise TypeError(f"{type(value).__name__} is not a JSON value; use texts, numbers, lists and dicts")
 

@@ -8,12 +8,12 @@ import pytest
 from typing_extensions import override
 
 from tests.graph.react.test_react import Keep
-from wesichain import Agent, Middleware, tool
+from wesichain import Agent, Conversation, Message, Middleware, ToolContext, tool
 from wesichain.core import LlmRequest, LlmResponse, Role, RunCompleted, ToolCall, ToolCallingLlm, Usage
 from wesichain.errors import GraphError, LlmTransportError, ModelTransportError
 from wesichain.graph import ExecutionOptions, GraphBuilder, MemoryCheckpointer
 from wesichain.graph import RetryPolicy as NodeRetry
-from wesichain.policy import Budget, Recovery, Retry
+from wesichain.policy import Budget, FailFast, Recovery, Retry
 from wesichain.testing import FunctionLlm
 
 
@@ -187,3 +187,40 @@ async def test_a_run_that_was_handed_over_goes_on_as_the_other_agent() -> None:
     graph, asked = make()
     assert (await graph.resume("t"))["output"] == "done"
     assert (asked, said[0], world.odd) == ([], 1, 2)
+
+
+async def test_a_run_inside_a_call_goes_on_with_the_history_that_it_began_with() -> None:
+    talk, store, histories = Conversation(), MemoryCheckpointer(), list[list[str]]()
+
+    def inner_reply(request: LlmRequest) -> Any:
+        histories.append([message.text for message in request.messages if message.role is Role.USER])
+        if request.messages[-1].role is Role.USER:
+            return ToolCall("look-1", "look", {})
+        if len(histories) == 2:
+            raise LlmTransportError("the provider is down")
+        return "it is so"
+
+    @tool(effect="pure")
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    inner = Agent(FunctionLlm(inner_reply), name="inner", tools=[look])
+
+    @tool(effect="idempotent")
+    async def research(ctx: ToolContext) -> str:
+        """Research."""
+        return (await inner.run("is it?", conversation=talk, parent=ctx)).output
+
+    def reply(request: LlmRequest) -> Any:
+        return request.messages[-1].text if len(request.messages) > 1 else ToolCall("c", "research", {})
+
+    agent = Agent(FunctionLlm(reply), tools=[research], policy=FailFast())
+    graph = GraphBuilder().add_node("work", agent).set_entry("work").build(store)
+    talk.add(Message(Role.USER, "hello"), Message(Role.ASSISTANT, "hi"))
+    with pytest.raises(GraphError, match="down"):
+        await graph.invoke({"input": "go"}, ExecutionOptions(thread_id="t"))
+    talk.add(Message(Role.USER, "by the way"), Message(Role.ASSISTANT, "yes"))
+    assert (await graph.resume("t"))["output"] == "it is so"
+    assert histories == [["hello", "is it?"]] * 3
+    assert [message.text for message in talk.messages].count("is it?") == 1

@@ -226,7 +226,6 @@ class Batch(Generic[OutT]):
             together = [todo.pop(0)]
             while todo and not (self._is_sequential(together[0]) or self._is_sequential(todo[0])):
                 together.append(todo.pop(0))
-            self.run.check_stop()
             await self._gather([asyncio.ensure_future(self._settle(index, gate)) for index in together])
 
     def _is_sequential(self, index: int) -> bool:

@@ -232,7 +232,7 @@ def check_decision(
             if refusal_of is None or item.scope:
                 refusal: object = misfit(item, args)
             else:
-                refusal = refusal_of(ToolCall(call.id, call.name, args))
+                refusal = refusal_of(replace(item, call=ToolCall(call.id, call.name, args)))
             if refusal is not None:
                 raise ConfigError(f"the approved arguments do not fit: {refusal}")
         case _:

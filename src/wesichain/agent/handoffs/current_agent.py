@@ -32,6 +32,7 @@ from wesichain.core.internal import (
     AdviceShown,
     HandedOff,
     LogView,
+    PendingCall,
     ToolsOffered,
     from_plain,
     replace,
@@ -413,12 +414,20 @@ def acting_in(first: TeamMember, info: RunInfo, team: Mapping[str, Actor] | None
     return name
 
 
-def refusal_in(first: TeamMember, call: ToolCall) -> Exception | None:
-    """Why no agent of the team can run a call with these arguments; None if one can, or may be able to."""
+def refusal_in(first: TeamMember, pending: PendingCall) -> Exception | None:
+    """Why the tool of a pending call does not take its arguments; None if it does, or is not known.
+
+    Several agents of a team may have tools of the same name: it is the one with the schema of the call.
+    """
+    call = pending.call
     registries = [first.registry, *(agent.runtime.registry for agent in team_of(first).values())]
     sources = [source for registry in registries for source in registry.sources]
     registries += [source.registry for source in sources if isinstance(source, ToolSearch)]
-    found = [registry.prepare(call) for registry in registries if call.name in registry]
+    named = [(registry, tool) for registry in registries if (tool := registry.get(call.name)) is not None]
+    own = [registry for registry, tool in named if tool.spec.parameters == pending.parameters]
+    if not own and not (sources and pending.parameters):  # an old call, or the tool was changed since
+        own = [registry for registry, _ in named]
+    found = [registry.prepare(call) for registry in own]
     if any(isinstance(one, PreparedCall) for one in found) or (sources and not found):
         return None
     refused: Any = found[0] if found else first.registry.prepare(call)

@@ -294,6 +294,15 @@ def has_system(turn: Turn) -> bool:
     return any(message.role is Role.SYSTEM for message in turn)
 
 
+async def add_turn(memory: RunMemory, turn: Turn, *, key: str) -> None:
+    """Add the turn of a run; with a key only once, if the memory keeps keys."""
+    if key and getattr(memory, "keeps_keys", False):
+        with_keys: Any = memory
+        await with_keys.extend_once(key, *turn)
+    else:
+        await memory.extend(*turn)
+
+
 def turn_number(turn: Turn, key: str) -> int:
     """The number of a turn that is added with a key: above zero and of 63 bits, as databases can store it."""
     digest = sha256(f"{key}\n{to_json(turn)}".encode()).digest()

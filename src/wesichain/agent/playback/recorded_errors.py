@@ -46,7 +46,9 @@ def revived_error(kind: str, message: str, *, retryable: bool = False) -> Except
     ours: Any = getattr(errors, kind, None)
     is_ours = isinstance(ours, type) and issubclass(ours, Exception)
     base = cast("type[Exception]", ours) if is_ours else _loaded_class(kind) or Exception
-    revived: Any = type(kind.rpartition(":")[2].rpartition(".")[2], (base,), {"__str__": _text_of})
+    module, _, path = kind.rpartition(":")
+    named = {"__module__": module or base.__module__, "__qualname__": path, "__str__": _text_of}
+    revived: Any = type(path.rpartition(".")[2], (base,), named)
     error: Exception = revived(message) if is_ours else _without_constructor(revived, message)
     if isinstance(error, LlmError):
         error.retryable = retryable  # read by policies
@@ -76,6 +78,12 @@ class RaisedError(Value, omit_defaults=True):
             float(after) if isinstance(after, int | float) else None,
             "" if error.__cause__ is None else name_of(type(error.__cause__)),
         )
+
+    @classmethod
+    def in_event(cls, event: StepFailed) -> RaisedError:
+        """The error of a model call, from its event."""
+        kind, message = event.cause or event.error, event.message.removeprefix(_UNASKED)
+        return cls(kind, message, retryable=event.decision != "fail")
 
     def revived(self) -> Exception:
         """The error of a model call, or of a user's function."""
@@ -276,8 +284,8 @@ def fault_of(event: Event) -> Exception | None:
     match event:
         case StepStarted():  # the last request, after a middleware had no step left for a further call
             return BudgetExceededError("out of steps", resource="steps")
-        case StepFailed(call_id=None, error=kind, message=message, decision=decision):
-            return revived_error(kind, message.removeprefix(_UNASKED), retryable=decision != "fail")
+        case StepFailed(call_id=None):
+            return RaisedError.in_event(event).revived()
         case _:
             return end_of(event)
 

@@ -249,6 +249,8 @@ class ReplayEffects(Effects):
                 return self._checked(entry.step_id)
             case "approve":
                 return any(one.call.id == entry.call_id for one in self._questions())
+            case "read":
+                return UNKNOWN  # the messages of a conversation are in the first request
             case "offer":
                 external = [one.call.name for one in self._questions() if one.external and not one.question]
                 return {"tools": self._offered(entry.step_id), "external": external}
@@ -297,7 +299,7 @@ class ReplayEffects(Effects):
                 case RunCompleted(output=str(text)):
                     return text
                 case StepFailed(call_id=None, error=kind, message=message):
-                    raise Refused(revived_error(kind, message))
+                    raise Refused(revived_error(event.cause or kind, message))
                 case _:
                     ended = end_of(event)
                     if ended is not None:

@@ -183,7 +183,8 @@ class DurableEffects(Effects):
         if raised:
             raise raised[0]
         if record.raised is not None:
-            raise Refused(record.raised.revived())
+            error = record.raised.revived()
+            raise Refused(error) if entry.verb == "check" else error
         return done[0] if done else entry.read(record.value)
 
     def _name_of(self, entry: JournalEntry[Any]) -> str:

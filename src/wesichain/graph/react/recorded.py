@@ -209,7 +209,7 @@ class RecordedEffects(Effects):
     @override
     async def remember(self, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
         """Return the recorded result of `make`, or call it. Checks and offers of tools are made again."""
-        if entry.verb not in ("instruct", "advise", "approve"):
+        if entry.verb not in ("instruct", "advise", "read", "approve"):
             return await make()
         name = f"{self._prefix}{entry.verb} {entry.step_id} {entry.call_id}".rstrip()
         known = self._recording.read(name)

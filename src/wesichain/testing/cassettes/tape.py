@@ -181,7 +181,7 @@ def _short(value: Any) -> str:
 def _replay_reply(reply: LlmResponse | StepFailed) -> LlmResponse:
     if isinstance(reply, LlmResponse):
         return reply
-    raise RaisedError(reply.error, reply.message, retryable=reply.decision == "retry").revived()
+    raise RaisedError.in_event(reply).revived()
 
 
 def _result(call: ToolCall, event: ToolCompleted | StepFailed) -> ToolResult:

@@ -24,7 +24,7 @@ from wesichain.core import (
     TextDelta,
     ToolCall,
 )
-from wesichain.core.internal import CallHook, HandedOff, Mutable, around
+from wesichain.core.internal import CallHook, HandedOff, Mutable, OutputDelta, around
 from wesichain.errors import RunInterruptedError
 from wesichain.trace.redaction.redactor import Redactor
 
@@ -172,7 +172,7 @@ class Instrumentation(CallHook):
             listener.run = self._start(event, listener.agent, conversation)
         elif isinstance(event, RunCompleted | RunFailed | RunInterrupted) and run is not None:
             self._end(event, run)
-        elif isinstance(event, TextDelta):
+        elif isinstance(event, TextDelta | OutputDelta):
             first = _first_chunk.get()
             if first is not None:
                 _first_chunk.set(None)
