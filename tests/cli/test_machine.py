@@ -115,6 +115,10 @@ def test_the_doctor_says_what_can_be_reached(wesichain: Command, monkeypatch: py
         out = wesichain("doctor", url=url).out
         assert re.search(r"ok +OPENAI_BASE_URL +reachable", out)
         assert re.search(r"ok +ollama +running", out)
+        assert {row[3] for row in machine._servers()} == {""}, "nothing is left to do"
     out = wesichain("doctor").out
     assert re.search(r"-- +OPENAI_BASE_URL +no answer", out)
     assert re.search(r"-- +ollama +not running", out)
+    named, ollama = machine._servers()
+    assert "unset OPENAI_BASE_URL" in named[3]
+    assert "ollama serve" in ollama[3]
