@@ -448,8 +448,8 @@ async def test_a_run_in_steps_adds_its_turn_to_the_conversation_once() -> None:
     agent = Agent(ScriptedLlm(["3"]))
     async with agent.iterate("q", conversation=memory) as run:
         await run.step()
-        assert memory.messages == ()
+        before = memory.messages
         assert isinstance(await run.step(), Completed)
-        assert [message.text for message in memory.messages] == ["q", "3"]
+        assert (before, [message.text for message in memory.messages]) == ((), ["q", "3"])
         await run.step()
     assert len(memory.messages) == 2
