@@ -179,6 +179,14 @@ class TestConversation:
             Agent(ScriptedLlm([])).run_sync("q", conversation=memory)
         assert memory.messages == ()
 
+    async def test_a_turn_with_a_key_is_added_once_until_it_is_cleared(self) -> None:
+        memory, turn = Conversation(), (Message(Role.USER, "hi"), Message(Role.ASSISTANT, "hello"))
+        added = [await memory.extend_once(key, *turn) for key in ("r1", "r1", "r2")]
+        assert added == [True, False, True]
+        assert memory.messages == turn * 2
+        memory.clear()
+        assert await memory.extend_once("r1", *turn)
+
     def test_the_window_keeps_the_newest_that_fits_and_the_system_prompt(self) -> None:
         memory = Conversation(max_tokens=10, count_tokens=len)
         memory.add(

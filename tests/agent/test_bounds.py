@@ -14,7 +14,7 @@ from tests.draws import chosen
 from wesichain import Agent, Budget, Capability, LlmRequest, LlmResponse, ToolCall, tool
 from wesichain.agent import Completed, Failed, Interrupted
 from wesichain.agent.bounds import AgentLimits, Bounds, bounds_of, limits_of
-from wesichain.context import Summarise, Window
+from wesichain.context import ClearToolResults, Summarise, Window
 from wesichain.core import ModelSettings, Usage
 from wesichain.errors import LlmTransportError, ModelTransportError, ToolFailedError
 from wesichain.kit import CodeMode, Subagents
@@ -279,6 +279,22 @@ def test_what_leaves_the_cost_open(options: dict[str, Any], why: str) -> None:
     bounds = Agent(**known, settings=settings, budget=Budget(steps=4, prices=prices)).bounds()
     assert bounds.cost is None
     assert why in bounds.reasons["cost"]
+
+
+@pytest.mark.parametrize(
+    ("context", "tokens"),
+    [
+        pytest.param([Window(1000)], 4 * 1100, id="a-window"),
+        pytest.param([ClearToolResults(900), Window(1000)], 4 * 1100, id="a-window-after-another-view"),
+        pytest.param([Window(1000), Window(500)], 4 * 600, id="the-smallest-window"),
+        pytest.param([ClearToolResults(900)], None, id="no-window"),
+        pytest.param([], None, id="no-view"),
+    ],
+)
+def test_the_window_of_an_agent_limits_its_requests(context: list[Any], tokens: int | None) -> None:
+    settings = ModelSettings(max_tokens=100)
+    agent = Agent(ScriptedLlm([]), context=context, settings=settings, budget=Budget(steps=4))
+    assert agent.bounds().tokens == tokens
 
 
 def test_handoffs_share_one_run() -> None:

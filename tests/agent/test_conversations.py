@@ -223,6 +223,8 @@ async def test_what_is_no_message_is_refused_and_nothing_of_its_turn_is_kept() -
     store = MemoryConversations()
     with pytest.raises(ConfigError, match="is not a Message"):
         await store.open("c").extend(ASKED, "answer")  # type: ignore[arg-type]  # the point of the test
+    with pytest.raises(ConfigError, match="is not a Message"):
+        await store.open("c").extend_once("r1", ASKED, "answer")  # type: ignore[arg-type]  # as above
     assert await store.list() == []
 
 

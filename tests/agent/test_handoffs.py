@@ -123,6 +123,8 @@ def test_other_calls_of_the_reply_are_finished_first_and_one_transfer_is_made() 
     told = {message.tool_call_id: message.text for message in result.messages if message.role is Role.TOOL}
     assert (told["echo-id"], told["add-id"]) == ("x", "3")
     assert told["to-travel"].startswith("[NOT RUN] a run is handed over once")
+    errors = [message.tool_call_id for message in result.messages if message.is_error]
+    assert errors == ["to-travel"]
     assert [e.call.name for e in result.events if isinstance(e, ToolDispatched)] == [
         "echo",
         "transfer_to_billing",

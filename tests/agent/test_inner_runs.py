@@ -12,7 +12,16 @@ import pytest
 from tests.agent.kit import call, replayed, say
 from tests.draws import sampled
 from wesichain.agent import Agent, Approve, Completed, Failed, Interrupted, Outcome, replay
-from wesichain.core import LlmRequest, LlmResponse, ReActState, Role, StepFailed, from_json, to_json
+from wesichain.core import (
+    LlmRequest,
+    LlmResponse,
+    ReActState,
+    Role,
+    StepFailed,
+    ToolCompleted,
+    from_json,
+    to_json,
+)
 from wesichain.errors import BudgetExceededError, RunFailedError
 from wesichain.policy import Budget, FailFast
 from wesichain.testing import FunctionLlm, ScriptedLlm
@@ -304,6 +313,20 @@ async def test_a_limit_above_that_is_met_below_is_met_again_in_a_replay(ways: An
             assert isinstance(outcome.error, BudgetExceededError), outcome
         replayed = await replay(Recording(outcome.run_id, outcome.events), program())
         assert [*replayed.events] == [*outcome.events]
+
+
+@pytest.mark.parametrize("replies", [["three"], []], ids=["completed", "failed"])
+async def test_an_agent_as_a_tool_takes_the_recorded_time_in_a_replay(replies: list[str]) -> None:
+    def program() -> Agent[Any, str]:
+        inner = Agent(ScriptedLlm(replies), name="inner")
+        model = ScriptedLlm([say(call("inner", {"task": "t"})), "x"])
+        return Agent(model, tools=[inner.as_tool()])
+
+    outcome = await program().outcome("go")
+    ends = [event for event in outcome.events if isinstance(event, ToolCompleted | StepFailed)]
+    assert ends[-1].duration_ms > 0
+    again = await replayed(outcome, program())
+    assert list(again.events) == list(outcome.events)
 
 
 async def test_a_limit_of_the_highest_of_three_runs_is_that_run_s_in_a_replay() -> None:

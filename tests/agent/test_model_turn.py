@@ -10,9 +10,10 @@ import pytest
 from tests.agent.kit import ADD, add, call, say
 from tests.agent.test_tree import DOWN, Canceller, stored
 from wesichain.agent import AgentRuntime, Completed, Failed
-from wesichain.core import ToolCompleted
+from wesichain.core import StepStarted, ToolCompleted
+from wesichain.errors import UnknownToolError
 from wesichain.policy import Budget, Recovery, Retry, SelfCorrect
-from wesichain.testing import FunctionLlm, ScriptedLlm
+from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm
 from wesichain.tools import CancellationToken
 
 FREELY = Recovery({Exception: Retry(consume_budget=False)}, limit=99)
@@ -49,6 +50,17 @@ async def test_a_run_that_is_resumed_at_its_limit_ends_with_the_model_s_last_tex
     outcome = await runtime.resume(stored(await runtime.run("q", cancellation=token, events=events)))
     assert isinstance(outcome, Completed)
     assert (outcome.text, outcome.stopped_by) == ("I add.", "steps")
+
+
+async def test_the_policy_s_delay_and_free_retry_are_those_of_the_next_request() -> None:
+    clock = FakeClock()
+    policy = Recovery({UnknownToolError: Retry(consume_budget=False, delay=2.0)}, limit=9)
+    runtime = AgentRuntime(ScriptedLlm([say(call("nope")), "x"]), [add], policy=policy, clock=clock)
+    outcome = await runtime.run("q")
+    assert isinstance(outcome, Completed)
+    assert clock.slept == [2.0]
+    assert [event.free for event in outcome.events if isinstance(event, StepStarted)] == [False, True]
+    assert (outcome.spent.steps, outcome.spent.free_retries) == (1, 1)
 
 
 async def test_mistakes_are_forgiven_as_long_as_they_are_not_in_a_row() -> None:

@@ -13,7 +13,7 @@ from tests.agent.test_tree import DOWN, PRICES, priced
 from wesichain.agent import Agent, Completed
 from wesichain.agent.internal import RaisedError
 from wesichain.core import Event, StepFailed, from_json, to_json
-from wesichain.errors import LlmTransportError
+from wesichain.errors import LlmTransportError, ToolExecutionError, ToolTimeoutError
 from wesichain.policy import Budget, N, Recovery, Reprompt, Retry
 from wesichain.testing import ScriptedLlm
 from wesichain.tools import ToolContext, tool
@@ -82,6 +82,15 @@ def test_a_tool_error_is_raised_again_from_a_class_that_cannot_be_created() -> N
     assert isinstance(again.__cause__, ValueError)
 
 
+@pytest.mark.parametrize("name", ["LlmTransportError", "QuotaError", "__doc__"])
+def test_a_tool_error_of_another_kind_is_raised_again_as_the_failure_of_a_tool(name: str) -> None:
+    again = RaisedError(name, "no").revived_for(call("count", id="c1"))
+    assert type(again) is ToolExecutionError
+    assert (str(again), again.tool_name, again.call_id) == ("no", "count", "c1")
+    late = RaisedError("ToolTimeoutError", "late").revived_for(call("count"))
+    assert type(late) is ToolTimeoutError
+
+
 FREELY = Recovery({Exception: Retry(consume_budget=False)}, limit=99)
 
 
@@ -102,6 +111,7 @@ async def test_a_replay_charges_what_a_tool_ran_at_its_own_price() -> None:
     assert (outcome.spent.steps, outcome.state.iteration_count) == (3, 2)
     again = await replayed(outcome, program())
     assert (again.spent.steps, again.spent.cost) == (outcome.spent.steps, pytest.approx(outcome.spent.cost))
+    assert again.spent.unpriced == outcome.spent.unpriced == {}
 
 
 class OutOfPaperError(ConnectionError):

@@ -18,6 +18,7 @@ from wesichain.agent import (
     AgentRuntime,
     Approve,
     Completed,
+    Conversation,
     Failed,
     Interrupted,
 )
@@ -440,3 +441,15 @@ async def test_a_run_can_be_taken_a_step_at_a_time() -> None:
     assert run.outcome.output == "3"
     check_events(run.outcome.events)
     assert (await run.step()) is run.outcome
+
+
+async def test_a_run_in_steps_adds_its_turn_to_the_conversation_once() -> None:
+    memory = Conversation()
+    agent = Agent(ScriptedLlm(["3"]))
+    async with agent.iterate("q", conversation=memory) as run:
+        await run.step()
+        before = memory.messages
+        assert isinstance(await run.step(), Completed)
+        assert (before, [message.text for message in memory.messages]) == ((), ["q", "3"])
+        await run.step()
+    assert len(memory.messages) == 2

@@ -86,7 +86,7 @@ def test_a_bullet_is_found_by_the_id_that_is_listed_whatever_it_was_embedded_wit
 ) -> None:
     path = str(tmp_path / "book")
     with Playbook.open(path, words()) as book:
-        for content in ("Add first.", "Add, first of all."):
+        for content in ("Add first.", "Keep every receipt."):
             book.record(PlaybookBullet(content=content, helpful_count=5), domain="sums")
     listed = wesichain("playbook", "list", "sums", "--path", path).out
     first = listed.splitlines()[1].split()[0]
@@ -94,10 +94,20 @@ def test_a_bullet_is_found_by_the_id_that_is_listed_whatever_it_was_embedded_wit
     assert wesichain("playbook", "promote", first, "--path", path).out == f"{first} is prod\n"
     assert "rolled back" in wesichain("playbook", "rollback", "sums", "--to", "2", "--path", path).out
     other = ("--path", path, "--embedder", f"{__name__}:ONES")
-    for option, says in (("--dry-run", "would be merged"), ("", "merged"), ("", "0 bullets merged")):
+    for option, says in (
+        ("--dry-run", "1 bullets would be merged"),
+        ("", "1 bullets merged"),
+        ("", "0 bullets"),
+    ):
         done = wesichain("playbook", "consolidate", "sums", *other, *option.split())
         assert says in done.out
     assert "Add first." in wesichain("playbook", "search", "sums", "x", *other).out  # embedded anew
+
+
+def test_a_default_agent_takes_twelve_steps(wesichain: Command, tools: str) -> None:
+    with serving(*[call("add", {"a": n, "b": 1}) for n in range(20)]) as url:
+        done = wesichain("ask", "x", "--model", "openai:stub", "--tools", tools, "--json", url=url)
+    assert (done.status, done.out.count('"step_started"')) == (1, 12)
 
 
 def test_what_a_model_says_cannot_steer_the_terminal(wesichain: Command, tools: str) -> None:

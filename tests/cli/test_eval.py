@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Command
+from tests.cli.conftest import NOWHERE, Command
+from tests.cli.terminal import Terminal
 from wesichain.cli.tasks.evaluating import _comparison_lines, _execute
 from wesichain.evals import Comparison, Report, Result
 from wesichain.learning import Playbook, ToolCallingStrategy
@@ -54,6 +55,15 @@ def test_the_viewer_shows_the_scores_beside_the_runs(wesichain: Command, folder:
         "passed": True,
         "scores": [{"name": "expected", "value": 1.0}],
     }
+
+
+def test_a_person_at_a_terminal_sees_how_many_cases_are_done(folder: Path) -> None:
+    agent = f"{folder}/program.py:agent"
+    terminal = Terminal(
+        "eval", f"{folder}/cases.jsonl", "--agent", agent, "--runs", f"{folder}/runs", url=NOWHERE
+    )
+    assert terminal.end() == 1
+    assert "2/2" in terminal.shown
 
 
 ADVISED = """

@@ -14,8 +14,8 @@ from tests.cli.conftest import Command
 from tests.cli.stub_server import call, serving, text
 from tests.cli.terminal import Terminal
 from wesichain import Agent
-from wesichain.core import Document, Image
-from wesichain.testing import ScriptedLlm
+from wesichain.core import Document, Image, TextDelta
+from wesichain.testing import StreamingScriptedLlm
 from wesichain.tools import tool
 from wesichain.trace import Recorder, list_runs, load, parts_folder
 
@@ -35,8 +35,9 @@ def draw(what: str) -> Image:
 @pytest.fixture
 def run(home: Path) -> str:
     script: list[Any] = [say(called("draw", {"what": "cat"})), "nice"]
-    agent = Agent(ScriptedLlm(script), tools=[draw], events=Recorder(home / "runs"))
-    agent.run_sync(["Like this:", Image(PNG), PLAN])
+    recorder = Recorder(home / "runs", deltas=True)
+    agent = Agent(StreamingScriptedLlm(script), tools=[draw], events=recorder)
+    agent.run_sync(["Like this:", Image(PNG), PLAN], stream=True)
     (summary,) = list_runs(home / "runs")
     return summary.run_id
 
@@ -55,9 +56,11 @@ def test_a_recording_is_exported_with_its_parts_beside_it(
 ) -> None:
     file = tmp_path / "away" / "run.jsonl"
     file.parent.mkdir()
-    assert wesichain("trace", "export", run, "-o", str(file)).status == 0
+    for _ in range(2):  # the second export replaces the first
+        assert wesichain("trace", "export", run, "-o", str(file)).status == 0
     (summary,) = list_runs(home / "runs")
     assert load(file).events == load(summary.path).events
+    assert any(isinstance(event, TextDelta) for event in load(file).events)
     assert load(file).complete
     assert sorted(path.read_bytes() for path in parts_folder(file).iterdir()) == sorted(
         [PNG, PLAN.data or b""]

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Command
+from tests.cli.conftest import NOWHERE, Command
 from tests.cli.stub_server import serving, text
+from tests.cli.terminal import Terminal
 from tests.conftest import ROOT
 from tests.durable.databases import database_in
 from tests.warm import python
@@ -178,6 +179,14 @@ def test_a_file_of_tasks_needs_no_agent(wesichain: Command, tmp_path: Path) -> N
     with serving(text("ONE")) as server:
         assert wesichain("run", str(tasks), "--model", "openai:stub", url=server).status == 0
     assert '"output":"ONE"' in (tmp_path / "tasks.results.jsonl").read_text()
+
+
+def test_a_person_at_a_terminal_sees_how_many_tasks_are_done(tmp_path: Path, effects: Path) -> None:
+    tasks = tmp_path / "tasks.jsonl"
+    tasks.write_text('"one"\n"two"\n')
+    terminal = Terminal("run", f"{tmp_path}/shout.py:agent", str(tasks), url=NOWHERE)
+    assert terminal.end() == 0
+    assert "2/2" in terminal.shown
 
 
 def lines_of(path: Path) -> int:

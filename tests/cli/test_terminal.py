@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import pty
+import select
 import sys
+import termios
 import tty
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.waiting import settle
+from tests.waiting import PATIENCE, settle, until
 from wesichain.agent import Approve, ApproveWith, Refuse
-from wesichain.cli.terminal import ask_for_decisions, confirm
+from wesichain.cli.terminal import ask_for_decisions, confirm, is_interactive
 from wesichain.core import ToolCall
 from wesichain.core.internal import PendingCall, Provide, Question, dump_json
 from wesichain.tools import CancellationToken
@@ -127,6 +130,35 @@ async def test_nothing_is_asked_of_who_has_left_and_secrets_are_not_shown(keyboa
     assert "sk-proj" not in shown
     assert "secrets in the arguments are hidden here; the call has them" in shown
     assert "approve?" not in shown
+
+
+async def test_ctrl_d_leaves_the_call_undecided(keyboard: int, capsys: Any) -> None:
+    settings = termios.tcgetattr(sys.stdin)
+    settings[3] |= termios.ICANON  # Ctrl-D is the end of the input
+    termios.tcsetattr(sys.stdin, termios.TCSANOW, settings)
+    decided, shown = await asked(keyboard, capsys, "\x04")
+    assert decided is None
+    assert shown.endswith("[n]: \n")
+
+
+async def test_a_line_that_arrives_in_pieces_is_read_to_its_end(keyboard: int, capsys: Any) -> None:
+    asking = asyncio.create_task(ask_for_decisions([PendingCall(CALL, "t")], CancellationToken()))
+    await until(lambda: "[n]: " in capsys.readouterr().err)
+    os.write(keyboard, b"not ")
+    select.select([sys.stdin], [], [], PATIENCE)  # until it has arrived
+    await until(lambda: not select.select([sys.stdin], [], [], 0)[0])  # until it is read
+    os.write(keyboard, b"today\n")
+    assert await asyncio.wait_for(asking, PATIENCE) == {"t": Refuse("not today")}
+
+
+@pytest.mark.parametrize(("reads", "writes"), [(True, True), (True, False), (False, True), (False, False)])
+def test_questions_are_asked_only_at_a_terminal(
+    keyboard: int, monkeypatch: pytest.MonkeyPatch, *, reads: bool, writes: bool
+) -> None:
+    terminal, pipe = sys.stdin, io.StringIO()
+    monkeypatch.setattr(sys, "stdin", terminal if reads else pipe)
+    monkeypatch.setattr(sys, "stderr", terminal if writes else pipe)
+    assert is_interactive() is (reads and writes)
 
 
 @pytest.mark.parametrize(

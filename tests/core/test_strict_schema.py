@@ -137,6 +137,16 @@ def test_of_several_forms_the_fitting_one_is_followed() -> None:
 def test_a_reference_to_itself_ends() -> None:
     loop = {"$defs": {"A": {"$ref": "#/$defs/A"}}, "$ref": "#/$defs/A"}
     assert without_nulls(loop, {"a": None}) == {"a": None}
+    leaf = {"type": "object", "properties": {"a": {"type": "string"}}}
+    choice = {"$defs": {"A": {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#"}, leaf]}}, "$ref": "#/$defs/A"}
+    assert without_nulls(choice, {"a": None}) == {}
+
+
+def test_a_long_chain_of_references_is_followed() -> None:
+    names = {f"A{n}": {"anyOf": [{"$ref": f"#/$defs/A{n + 1}"}]} for n in range(60)}
+    leaf = {"type": "object", "properties": {"a": {"type": "string"}}}
+    schema = {"$defs": {**names, "A60": leaf}, "$ref": "#/$defs/A0"}
+    assert without_nulls(schema, {"a": None}) == {}
 
 
 trips = st.builds(

@@ -89,6 +89,15 @@ def test_a_token_above_one_that_is_cancelled_keeps_nobody_who_looks() -> None:
     assert not above._watchers
 
 
+def test_a_callback_is_called_once_however_many_tokens_of_its_line_are_cancelled() -> None:
+    above, seen = CancellationToken(), list[str]()
+    below = above.child()
+    below.on_cancel(lambda: seen.append("told"))
+    above.cancel()
+    below.cancel()
+    assert seen == ["told"]
+
+
 async def test_a_wait_that_is_given_up_leaves_nothing_in_the_token() -> None:
     token = CancellationToken()
     (waits,) = await started(token.wait())

@@ -261,6 +261,8 @@ async def test_decisions_that_are_made_together_are_all_kept_or_none(url: str) -
                 await durable.decide("r", {first.token: Approve(), second.token: wrong})
         with pytest.raises(DurableError, match="waits for the token"):
             await durable.decide("r", {first.token: Approve(), "f" * 32: Approve()})
+        with pytest.raises(DurableError, match=f"waits for the token '{'f' * 64}'$"):  # the rest is cut
+            await durable.decide("r", {"f" * 65: Approve()})
         assert await durable.pending("r") == [first, second]
         await durable.decide("r", {first.token: Approve(), second.token: Refuse("no")})
         assert (await durable.result("r", timeout=30)).output == "as you wish"

@@ -17,7 +17,7 @@ from tests.durable.test_agent import add, adder, served, turns
 from wesichain import Agent, FailFast, ObserveErrors, ToolContext, tool
 from wesichain.core import LlmRequest, RunInterrupted
 from wesichain.durable import DurableAgent, DurableRuns, RunState
-from wesichain.durable.store.database import Database
+from wesichain.durable.store.database import Database, escape_nul, unescape_nul
 from wesichain.errors import DurableError, RunFailedError
 from wesichain.testing import FunctionLlm, calls
 from wesichain.trace import CollectingSink
@@ -187,6 +187,15 @@ async def test_a_run_that_another_process_has_taken_over_is_left_to_that(url: st
 
 
 # --- characters that Postgres does not store ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "\0", "\x1a", "\x1a0", "\x1a1", "\0\x1a", "\x1a0\0\x1a1"], ids=ascii
+)
+def test_an_escaped_text_has_no_nul_and_is_read_back_as_it_was(text: str) -> None:
+    escaped = escape_nul(text)
+    assert "\0" not in escaped
+    assert unescape_nul(escaped) == text
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])

@@ -413,6 +413,15 @@ def test_a_run_is_erased_with_all_that_is_kept_of_it_once_it_is_over(store: Stor
     ] == []
 
 
+def test_the_error_that_refused_a_run_is_read_as_it_was_written(store: Store) -> None:
+    begin(store, "r")
+    (row,) = store.queue.claim("me", Serving("a", "v"), free=1)
+    refused = ("ConfigError", "no such tool")
+    assert store.ledger.end("r", row.id, WorkflowResult("", None, refused=refused), owner=row.owner)
+    (found,) = store.payloads(["r"])
+    assert (found.ending, found.error) == (None, refused)
+
+
 def test_what_is_not_ours_is_not_read(store: Store) -> None:
     begin(store, "r")
     assert store.payloads(["nobody", "r"])[0] == store.payloads(["r"])[0]

@@ -172,7 +172,7 @@ async def test_a_run_that_waits_is_in_the_inbox_until_it_is_decided_on_or_droppe
     assert (inbox.put_in, inbox.taken) == (["decided", "dropped", "gone"], ["decided", "dropped"])
 
 
-async def test_what_cannot_begin_is_refused_and_not_kept() -> None:
+async def test_what_cannot_begin_is_refused_and_not_kept(caplog: pytest.LogCaptureFixture) -> None:
     runs = runs_of(scripted("done"))
     again = JsonTool("weather", "x", {"type": "object", "properties": {}}, external=True)
     status, words = await refused(runs.start(order(tools=(again,))))
@@ -182,6 +182,8 @@ async def test_what_cannot_begin_is_refused_and_not_kept() -> None:
     status, words = await refused(needy.start(order()))
     assert (status, "deps" in words) == (400, True)
     assert await needy.find("ann", "r") is None
+    logged = [(one.levelname, one.getMessage().partition(": ")[0]) for one in caplog.records]
+    assert logged == [("WARNING", "the run r was refused")]
 
 
 async def test_an_app_that_ends_cancels_the_runs_of_this_process() -> None:

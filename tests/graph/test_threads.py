@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypedDict
 
@@ -15,6 +16,7 @@ from wesichain.errors import CheckpointError, ConfigError, NodeFailedError
 from wesichain.graph import (
     END,
     Append,
+    Entry,
     ExecutionOptions,
     Graph,
     GraphBuilder,
@@ -66,6 +68,33 @@ async def test_threads_need_a_checkpointer_and_must_be_there(use: Any) -> None:
     if not {"history", "threads"} & {*use.__code__.co_names}:  # an unknown thread has none
         with pytest.raises(CheckpointError, match=r"no thread 't'|no checkpoint '1'"):
             await use(abc())
+
+
+class CountedReads(MemoryCheckpointer):
+    """Notes from where on a thread is read; None is the base of its newest checkpoint."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.since: list[int | None] = []
+
+    @override
+    async def read(self, thread_id: str, *, since: int | None = None) -> Sequence[Entry]:
+        self.since.append(since)
+        return await super().read(thread_id, since=since)
+
+
+async def test_a_graph_reads_a_thread_again_only_if_another_has_written_to_it() -> None:
+    store, options = CountedReads(), ExecutionOptions(thread_id="t")
+    graph = abc(store)
+    await graph.invoke({}, options)
+    store.since.clear()
+    await graph.invoke({}, options)
+    assert len(store.since) == 1
+    assert None not in store.since
+    await abc(store).invoke({}, options)
+    store.since.clear()
+    await graph.invoke({}, options)
+    assert (len(store.since), store.since[-1]) == (2, None)
 
 
 async def test_an_unknown_checkpoint_says_so() -> None:

@@ -72,6 +72,27 @@ def test_these_stay_apart(playbook: Playbook, first: str, second: str, calls: tu
     assert [item.helpful_count for item in playbook.bullets("shop")] == [1, 1]
 
 
+OWNED = PlaybookBullet("", "Check the order first.", ruling="owner")
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        pytest.param(replace(OWNED, id="mine"), id="by-its-text"),
+        pytest.param(PlaybookBullet(OWNED.id, "Look at the order.", ruling="owner"), id="by-its-id"),
+    ],
+)
+def test_an_owner_s_sentence_that_is_known_is_not_added_again(
+    playbook: Playbook, known: PlaybookBullet
+) -> None:
+    playbook.record(known, domain="shop")
+    run = reflect("Pay the bill", "a", "b")
+    for _ in range(2):  # with the run, and later
+        SemanticCurator().merge(playbook, replace(run, proposals=(*run.proposals, OWNED)))
+        owned = [(item.id, item.content) for item in playbook.bullets("shop") if item.is_owned]
+        assert owned == [(known.id, known.content)]
+
+
 # --- credit and blame -------------------------------------------------------------------------------
 
 

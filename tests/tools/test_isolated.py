@@ -163,7 +163,7 @@ async def test_it_has_no_more_rights_than_we() -> None:
 async def test_its_signals_and_its_session_are_those_of_a_new_program() -> None:
     # Signals that this process ignores (those of `nohup`, say) are ignored in programs that it starts.
     ignored = {one.name for one in signal.Signals if signal.getsignal(one) == signal.SIG_IGN}
-    assert {*await value(attacks.handled_signals)} == ignored - {"SIGINT", "SIGPIPE", "SIGXFSZ"}
+    assert {*await value(attacks.handled_signals)} <= ignored
     assert await value(attacks.leads_session) is True
 
 

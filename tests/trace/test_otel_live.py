@@ -35,7 +35,8 @@ from wesichain.agent import Interrupted, SqliteConversations
 from wesichain.agent.model_names import resolve_model
 from wesichain.core import LlmRequest, LlmResponse, Message, Role, Usage
 from wesichain.core.internal import around
-from wesichain.errors import NodeFailedError
+from wesichain.errors import GraphInterruptedError, NodeFailedError
+from wesichain.graph import ExecutionOptions, MemoryCheckpointer, interrupt
 from wesichain.llm.google import GoogleClient
 from wesichain.llm.openai import OpenAiClient
 from wesichain.testing import FunctionLlm, ScriptedLlm, StreamingScriptedLlm, calls
@@ -402,6 +403,18 @@ async def test_the_nodes_of_a_graph_are_current_while_they_run(world: World, kin
     assert nodes["fail"].status.status_code is graph.status.status_code is StatusCode.ERROR
     assert "abcdefghijklmnop1234" not in str([span.status.description for span in world.spans()])
     assert not trace.get_current_span().get_span_context().is_valid
+
+
+async def test_a_graph_that_waits_for_an_answer_has_not_failed(world: World) -> None:
+    def ask(state: dict[str, Any]) -> dict[str, Any]:
+        return {"answer": interrupt("Go on?")}
+
+    builder = GraphBuilder(dict).add_node("ask", ask).set_entry("ask")
+    with pytest.raises(GraphInterruptedError):
+        await builder.build(MemoryCheckpointer()).invoke({}, ExecutionOptions(thread_id="t"))
+    (graph,) = world.named("invoke_workflow")
+    assert graph.status.status_code is StatusCode.UNSET
+    assert "error.type" not in said(graph)
 
 
 async def test_runs_tools_and_first_chunks_are_measured_under_names_of_their_own(world: World) -> None:

@@ -74,7 +74,8 @@ def test_every_action_is_guarded_and_nothing_is_shown_without_the_token(tmp_path
             assert client.get(path, headers={"authorization": ""}).status_code == 401, path
             assert client.get(path, headers={"sec-fetch-site": "cross-site"}).status_code == 403
             is_missing = path.endswith(("d1", "runs/d1/events", "a" * 64))
-            assert client.get(path).status_code == (404 if is_missing else 200), path
+            answer = client.get(path)
+            assert answer.status_code == (404 if is_missing else 200), f"{path}: {answer.text}"
 
 
 def test_a_part_is_a_hash_and_nothing_else(tmp_path: Path) -> None:

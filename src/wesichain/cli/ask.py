@@ -36,6 +36,7 @@ Model = Annotated[
 ]
 Events = Annotated[bool, typer.Option("--json", help="Events as lines of JSON on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the answer.")]
+_STEPS = 12  # the maximum of a default agent
 Steps = Annotated[int, typer.Option(min=1, help="The maximum number of model calls.")]
 Servers = Annotated[
     list[str] | None,
@@ -74,7 +75,7 @@ def ask(
     model: Model = None,
     tools: Tools = None,
     instructions: Instructions = None,
-    steps: Steps = 12,
+    steps: Steps = _STEPS,
     as_json: Events = False,
     quiet: Quiet = False,
     no_record: NoRecord = False,
@@ -103,7 +104,7 @@ def chat(
     model: Model = None,
     tools: Tools = None,
     instructions: Instructions = None,
-    steps: Steps = 12,
+    steps: Steps = _STEPS,
     quiet: Quiet = False,
     no_record: NoRecord = False,
     playbook: Playbook = None,
@@ -156,7 +157,7 @@ def run(
     """Run your own agent, from a file or a module: one task, or all tasks of a file."""
     learned = playbook_options(playbook, domain)
     if agent.endswith(".jsonl") and not task:
-        found, task = make_agent(model, None, None, 12, learned=learned), agent
+        found, task = make_agent(model, None, None, _STEPS, learned=learned), agent
     else:
         found = load_agent(agent)
         if learned:

@@ -177,15 +177,23 @@ def _without_nulls(given: Any, value: Any, root: Mapping[str, Any]) -> Any:
     }
 
 
-def _meant(given: Any, value: Any, root: Mapping[str, Any], hops: int = 0) -> Mapping[str, Any]:
-    """The schema of a list or an object: the one that fits, if there are alternatives."""
-    if not is_object(given) or hops > 50:
+def _meant(
+    given: Any, value: Any, root: Mapping[str, Any], above: frozenset[str] = frozenset()
+) -> Mapping[str, Any]:
+    """The schema of a list or an object: the one that fits, if there are alternatives.
+
+    `above` are the names of the references that led here. A reference to one of them has no end.
+    """
+    if not is_object(given):
         return {}
     schema = _written_out(given)
     if "$ref" in schema:
         name = str(schema["$ref"]).removeprefix("#/$defs/")
-        return _meant(root if name == "#" else root.get("$defs", {}).get(name), value, root, hops + 1)
-    options = [_meant(option, value, root, hops + 1) for option in schema.get("anyOf", ())]
+        if name in above:
+            return {}
+        named = root if name == "#" else root.get("$defs", {}).get(name)
+        return _meant(named, value, root, above | {name})
+    options = [_meant(option, value, root, above) for option in schema.get("anyOf", ())]
     fitting = [option for option in options if _fits(option, value)]
     if options:
         return fitting[0] if fitting else {}

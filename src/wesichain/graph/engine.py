@@ -148,7 +148,6 @@ class GraphRun(Mutable):
             await self._save(folded, source="loop", ran=ran, outer=outer)
         except BaseException:
             self.position = position
-            self.visits.subtract(ran)
             raise
 
     async def _save(

@@ -178,7 +178,7 @@ def _replace(folder: int, name: str, content: bytes) -> None:
     with suppress(FileNotFoundError):
         if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
-    part = _PART + token_hex(8)
+    part = _PART + token_hex()
     handle = os.open(part, _NEW, 0o600, dir_fd=folder)
     try:
         with os.fdopen(handle, "wb") as file:

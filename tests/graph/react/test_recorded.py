@@ -129,6 +129,25 @@ async def test_it_goes_on_where_the_record_ends() -> None:
         assert not any(line.startswith("pay") for line in world.happened), "what is done once is the thread's"
 
 
+async def test_what_is_no_reply_is_not_recorded() -> None:
+    class Odd(World):
+        @override
+        def runtime(self, policy: PolicyEngine | None = None) -> AgentRuntime[str]:
+            class Model:
+                model = "odd"
+
+                async def complete(self, request: LlmRequest) -> Any:
+                    return ["no reply"]
+
+            return AgentRuntime(Model(), policy=FailFast())
+
+    record = Record()
+    outcome, _ = await Odd().run(record)
+    assert isinstance(outcome, Failed)
+    assert "the model returned list, not an LlmResponse" in str(outcome.error)
+    assert "ask 1 0" not in record.done
+
+
 async def test_the_text_of_a_recorded_reply_is_streamed_again() -> None:
     world, record, sink = World(), Record(), CollectingSink()
     await world.run(record)

@@ -53,6 +53,7 @@ def test_an_expected_answer_is_compared(expected: str, answer: str, right: bool)
 
 
 def test_no_answer_is_a_wrong_one() -> None:
+    assert Feedback(answer="?!").judge(DONE) == ("failure", "label"), "it has no word to compare"
     nothing = TaskOutput("t", "", iteration_limit_reached=True)
     assert Feedback.expected("42").judge(nothing) == ("failure", "label")
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.draws import draws
 from tests.learning.kit import note, words
+from wesichain.core.internal import dump_json
 from wesichain.learning import FunctionEmbedder, PlaybookBullet
 from wesichain.learning.embedders import Vectors
 from wesichain.learning.storage.index import VectorIndex, pack, text_key, unpack
@@ -65,6 +69,34 @@ def test_an_id_with_another_text_is_embedded_again() -> None:
     assert index.search(vector, k=1)[0][1] < 0.5
     index.put(note("pears", id="b"))
     assert index.search(vector, k=9) == [("b", 1.0)]
+
+
+def _file(**changed: object) -> bytes:
+    """A cache file of three vectors, whose first line is changed."""
+    index = VectorIndex(spread())
+    index.sync(numbered(3))
+    head, *parts = map(bytes, pack(spread(), *index.save(everything=True)))
+    return dump_json({**json.loads(head), **changed}).encode() + b"\n" + b"".join(parts)
+
+
+@pytest.mark.parametrize("count", [None, "3", 2.5, [], {}, 0, -1, 4, 10**9])
+def test_a_cache_file_with_a_wrong_count_is_not_read(count: object) -> None:
+    assert len(unpack(spread(), _file())) == 3
+    assert unpack(spread(), _file(count=count)) == {}
+
+
+@pytest.mark.parametrize("line", [b"", b"{", b"[]", b"5", b"{}"])
+def test_a_cache_file_with_a_damaged_first_line_is_not_read(line: bytes) -> None:
+    assert unpack(spread(), line + b"\n" + _file().partition(b"\n")[2]) == {}
+
+
+def test_a_cache_file_with_a_damaged_byte_is_not_read() -> None:
+    saved = _file()
+    first = saved.index(b"\n") + 1
+    for place in (first, len(saved) // 2, len(saved) - 1):
+        damaged = saved[:place] + bytes([saved[place] ^ 1]) + saved[place + 1 :]
+        assert unpack(spread(), damaged) == {}
+    assert unpack(spread(), saved[:-1]) == {}
 
 
 def test_all_vectors_are_saved_and_each_counts_as_new_once() -> None:

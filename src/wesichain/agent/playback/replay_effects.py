@@ -137,10 +137,10 @@ class ReplayEffects(Effects):
 
     def _is_live(self, step_id: int) -> bool:
         """Whether the run is live from this step on. Raises after a difference."""
-        if self._cursor.goes_live(self._scope, step_id):
-            return True
-        self._cursor.check()
-        return False
+        is_live = self._cursor.goes_live(self._scope, step_id)
+        if not is_live:
+            self._cursor.check()
+        return is_live
 
     def _unmatched(self, step_id: int) -> Iterator[tuple[int, Event]]:
         """The events of the run, from a step on, that are not matched yet."""
@@ -352,8 +352,7 @@ class ReplayEffects(Effects):
             result = replace(result, value=ended.value)
         if result.error is not None and self._is_limit(end):
             ctx.link.limit = self._limit(ctx, end)
-        duration = ended.duration_ms if isinstance(ended, ToolCompleted | StepFailed) else 0.0
-        return replace(result, duration_ms=duration)
+        return result
 
     async def _emit_again(
         self,

@@ -196,7 +196,7 @@ _EXPECTED = {
 
 def _complaint(error: ValidationError, type_: Any, data: Any) -> str:
     """The message for the first error."""
-    first = error.errors(include_url=False)[0]
+    first = error.errors()[0]
     kind, context, path = first["type"], first.get("ctx", {}), ""
     for step in first["loc"]:  # it also has the members of unions that were tried
         if isinstance(step, int) and is_array(data):

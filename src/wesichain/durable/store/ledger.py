@@ -378,7 +378,8 @@ class Ledger:
         workflow: dict[str, object] = {"current": workflow_id}
         output = {"output": None if ended.text is None else dump_json(ended.text), "error": None}
         if ended.refused is not None:
-            output["error"] = dump_json(dict(zip(("name", "message"), ended.refused, strict=True)))
+            name, message = ended.refused
+            output["error"] = dump_json({"name": name, "message": message})
         status = "SUCCESS" if ended.refused is None else "ERROR"
         note = ((name, getattr(ended.note, name)) for name in NOTED)
         values = {name: escape_nul(one) if isinstance(one, str) else one for name, one in note}

@@ -108,6 +108,7 @@ class ThreadJournal:
         self.last_event = 0
         self._kept_event = 0  # the last one that is stored
         self._size = 0  # characters written since the base
+        self._needs_base = True  # for the first checkpoint, and for values that were migrated
         self._enough = _REBASE_LEAST  # the size at which a new base is considered
 
     @property
@@ -208,8 +209,8 @@ class ThreadJournal:
         self._fold.take(Entry(seq, self._owner, seq if is_whole else base, now, ""), body)
         self._kept_event = self._fold.last_event
         if is_whole:
-            self._size, self._migration = 0, None
-        self._size += len(text) if self._size >= 0 else 0
+            self._size, self._needs_base, self._migration = 0, False, None
+        self._size += len(text)
 
     def _body(self, position: Position, *, source: str, run_id: str, is_whole: bool) -> dict[str, Any]:
         frontier = position.frontier
@@ -244,7 +245,7 @@ class ThreadJournal:
 
     def _base_checkpoint(self, folded: Folded) -> dict[str, str] | None:
         """Return all values if a new base is due: at the start, or when reading the deltas costs too much."""
-        if self.head == 0 or self._size < 0:
+        if self._needs_base:
             return self._code.all_values(folded)
         if self._size < self._enough:
             return None
@@ -363,8 +364,7 @@ class ThreadJournal:
         self._size = sum(len(entry.body) for number, entry in bodies.items() if fold.base <= number <= seq)
         if self._size > _REBASE_LEAST:
             self._enough = max(_REBASE_LEAST, _REBASE_RATIO * len(dump_json(fold.stored)))
-        if fold.version != self._definition.version or loaded.refusal is not None:
-            self._size = -1  # migrated values cannot be stored as a delta
+        self._needs_base = fold.version != self._definition.version or loaded.refusal is not None
         return self._moved_to(loaded)
 
     def reload(self, position: Position) -> LoadedCheckpoint:
@@ -380,7 +380,7 @@ class ThreadJournal:
 
     async def is_current(self, *, in_place: bool) -> bool:
         """Whether nothing has been written to the thread since this journal last did."""
-        return self._size >= 0 and await self._thread.is_current(in_place=in_place)
+        return not self._needs_base and await self._thread.is_current(in_place=in_place)
 
     def load_all(self, limit: int | None = None) -> list[LoadedCheckpoint]:
         """Read all checkpoints, newest first. Each costs as much as it changed."""

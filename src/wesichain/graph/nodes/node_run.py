@@ -291,16 +291,13 @@ class NodeRun(Mutable):
         return frame.context_of(node.name, self.at.step, self.task.id, self._record)
 
     def _limit(self) -> _Limit | None:
-        """The time left for the node: its own limit, or that of the run if it is earlier."""
-        if not self._is_bounded:
+        """The node's own limit. The performer of the super-step enforces that of the run."""
+        node = self.node
+        seconds = node.timeout if node.timeout is not None else self.frame.options.node_timeout
+        if seconds is None:
             return None
-        frame, node = self.frame, self.node
-        seconds = node.timeout if node.timeout is not None else frame.options.node_timeout
-        left = None if frame.deadline is None else max(0.0, frame.deadline - frame.clock.monotonic())
-        if seconds is not None and (left is None or seconds <= left):
-            late = GraphTimeoutError(f"node {node.name!r} did not finish within {seconds} s", node=node.name)
-            return _Limit(seconds, late)
-        return None if left is None else _Limit(left, frame.out_of_time(node.name))
+        late = GraphTimeoutError(f"node {node.name!r} did not finish within {seconds} s", node=node.name)
+        return _Limit(seconds, late)
 
     async def _bounded(self, returned: Awaitable[Any]) -> Any:
         """Await a node within its time limit."""

@@ -186,14 +186,14 @@ def _part_of(events: Sequence[Event], agent: str, run_id: str, last: str) -> lis
         acted = ", ".join(map(repr, names))
         raise ValueError(f"the agent {agent!r} did not act in the run {run_id}; the agents are {acted}")
     part: list[Event] = []
-    for event in events:
+    for event in events[:-1]:
         if isinstance(event, HandedOff):
             acting = event.target
         if acting == agent:
             part.append(event)
         elif isinstance(event, RunStarted):
             part.append(replace(event, tools=()))  # the tools of another agent
-    return part if events[-1] is part[-1] else [*part, events[-1]]
+    return [*part, events[-1]]  # of any agent: how the run ended
 
 
 def _facts(events: Sequence[Event]) -> dict[str, Any]:

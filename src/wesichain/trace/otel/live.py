@@ -221,7 +221,7 @@ class Instrumentation(CallHook):
     @contextmanager
     def workflow(self, run_id: str) -> Generator[Callable[[BaseException], None]]:
         attributes: Attributes = {"gen_ai.operation.name": "invoke_workflow"}
-        with self._current("invoke_workflow", attributes, SpanKind.INTERNAL) as span:
+        with self._current("invoke_workflow", attributes, SpanKind.INTERNAL, records_errors=False) as span:
             span.set_attribute("wesichain.run.id", run_id)
             yield self._failing(span, attributes)
 
@@ -235,7 +235,8 @@ class Instrumentation(CallHook):
     def _failing(self, span: Span, attributes: Attributes) -> Callable[[BaseException], None]:
         def fail(error: BaseException) -> None:
             attributes["error.type"] = type(error).__name__
-            self._write.fail(span, type(error).__name__, str(error))
+            is_cut = isinstance(error, asyncio.CancelledError | GeneratorExit)
+            self._write.fail(span, type(error).__name__, "cancelled" if is_cut else str(error))
 
         return fail
 
@@ -307,9 +308,18 @@ class Instrumentation(CallHook):
 
     @contextmanager
     def _current(
-        self, name: str, attributes: Attributes, kind: SpanKind, *, is_measured: bool = True
+        self,
+        name: str,
+        attributes: Attributes,
+        kind: SpanKind,
+        *,
+        is_measured: bool = True,
+        records_errors: bool = True,
     ) -> Generator[Span]:
-        """A current span for a `with` block; an exception is recorded in the span and the metric."""
+        """A current span for a `with` block.
+
+        With `records_errors`, an exception is recorded in the span and the metric.
+        """
         span = self._tracer.start_span(name, kind=kind, attributes={**attributes, **self._conversation_id()})
         before = get_current()
         attach(set_span_in_context(span, before))
@@ -317,9 +327,8 @@ class Instrumentation(CallHook):
         try:
             yield span
         except BaseException as error:
-            attributes["error.type"] = type(error).__name__
-            is_cut = isinstance(error, asyncio.CancelledError | GeneratorExit)
-            self._write.fail(span, type(error).__name__, "cancelled" if is_cut else str(error))
+            if records_errors:
+                self._failing(span, attributes)(error)
             raise
         finally:
             attach(before)
