@@ -39,7 +39,10 @@ def test_a_hub_that_is_just_fast_enough_is_used(tmp_path: Path) -> None:
 
 def test_a_reply_that_is_an_error_is_closed(tmp_path: Path) -> None:
     card = ModelCard("toy", "toy.gguf", 6, "", "MIT", "")
-    with serve(b"", mode="missing") as hub, pytest.raises(SourceError, match="answered 404 Not Found") as caught:
+    with (
+        serve(b"", mode="missing") as hub,
+        pytest.raises(SourceError, match="answered 404 Not Found") as caught,
+    ):
         from_hub(card, hub.url, part=tmp_path / "part", watch=FetchProgress())
     assert isinstance(caught.value.__context__, HTTPError)
     assert caught.value.__context__.closed
