@@ -264,6 +264,12 @@ class TestBedrock:
         received = await sent(BedrockWire(), lambda url: BedrockClient("m", base_url=url))
         assert KEY not in str(received.headers)
 
+    def test_claude_has_its_own_traits_unless_they_are_given(self) -> None:
+        claude, other = (BedrockClient(name).traits for name in ("eu.anthropic.claude-x", "meta.llama"))
+        assert (claude.native_output, claude.output_with_tools, claude.caching) == (True, True, True)
+        assert (other.native_output, other.output_with_tools, other.caching) == (False, False, False)
+        assert BedrockClient("claude", traits=LlmTraits()).traits == LlmTraits()
+
     async def test_it_needs_a_region(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
             monkeypatch.delenv(name, raising=False)

@@ -200,6 +200,11 @@ async def test_json_that_is_no_call_is_shown_from_its_first_key_on() -> None:
     assert shown == ['{ "answer": ', '"It ', "is 4", '."}']
 
 
+async def test_blank_space_is_not_held_back_forever() -> None:
+    items = [item async for item in reader().stream(pieces(" " * 240, 40))]
+    assert [item.text for item in items if isinstance(item, TextChunk)] == [" " * 200, " " * 40]
+
+
 PIECES = [
     "<", "think>", "</", "<think>", "</think>", "[", "THINK]", "{", '"a":', "`", "```", "\n", "x", " ",
     "<tool",
@@ -215,6 +220,7 @@ def test_law_text_without_marks_streams_as_it_is(text: str, size: int) -> None:
 
 REPEATED = [
     *(("", piece) for piece in ("<", "<think>", "[", "{", "<think>a</think>b", "text ", "`", "<tool", "\n")),
+    ("", " "),
     ('<tool_call>{"name": "now", "arguments": {"a": "', "text "),
 ]
 

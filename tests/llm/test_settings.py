@@ -106,6 +106,7 @@ def asked(settings: ModelSettings) -> LlmRequest:
         (AnthropicClient("claude-sonnet-4-5", headers={"anthropic-version": "2026-10-21"}), ModelSettings(top_p=0.5), "2026-10-21"),
         (LocalLlm("x", base_url="http://x"), ModelSettings(reasoning="low"), "local:x .*reasoning"),
         (TextReAct(OpenAiClient("gpt-4o")), ModelSettings(tool_choice="required"), "tool_choice"),
+        (TextReAct(OpenAiClient("gpt-4o")), ModelSettings(parallel_tool_calls=True), "a reply in text has only one call"),
         (RateLimiter(ResponsesClient("gpt-4o"), requests_per_minute=1), ModelSettings(seed=1), "responses:gpt-4o .*seed"),
         (Fallback([OpenAiClient("gpt-4o"), ResponsesClient("gpt-4o")]), ModelSettings(seed=1), "responses:gpt-4o .*seed"),
     ],

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 import pytest
 
@@ -168,9 +169,11 @@ def test_a_file_that_cannot_be_used_says_so_and_is_left_alone(
     spoil(kind, path)
     before = path.read_bytes()
     store = kind.sqlite(path)
-    with pytest.raises(kind.error, match=message):
+    descriptors = psutil.Process().num_fds()
+    with pytest.raises(kind.error, match=message) as caught:
         asyncio.run(kind.read(store))
     store.close()
+    assert psutil.Process().num_fds() == descriptors, caught.value
     assert path.read_bytes() == before
 
 

@@ -53,6 +53,11 @@ def remember() -> int:
     return len(CALLS)
 
 
+@tool(isolate=True, description="Tell which process started this one.")
+def parent() -> int:
+    return os.getppid()
+
+
 @tool(isolate=True, description="Draw a number.")
 def draw() -> float:
     return random.random()

@@ -318,6 +318,11 @@ async def test_what_every_tool_needs_is_loaded_once_by_the_server() -> None:
     await call(attacks.remember)
     (server,) = warm_processes()
     assert "pydantic_core" in Path(f"/proc/{server}/maps").read_text(encoding="utf-8")
+    assert os.getsid(server) == server, "Ctrl-C in the terminal would end it"
+
+
+async def test_a_keeper_serves_call_after_call() -> None:
+    assert len({await value(attacks.parent) for _ in range(3)}) == 1
 
 
 async def test_a_server_that_was_killed_is_replaced() -> None:

@@ -12,7 +12,7 @@ import pathlib
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pytest
 from hypothesis import given
@@ -190,6 +190,17 @@ def test_a_result_that_is_not_what_was_declared(declared: Any, value: Any, words
     result = returning(value, declared)
     assert isinstance(result.error, ToolSerializationError)
     assert words in str(result.error)
+
+
+def test_a_type_that_cannot_be_checked_has_no_schema_and_takes_any_result() -> None:
+    def give() -> Any:
+        """Give something."""
+        return Point(1, 2)
+
+    give.__annotations__["return"] = Self  # outside of a class
+    registry = ToolSet.of([give]).build()
+    assert tool(give).returns is None
+    assert asyncio.run(registry.dispatch(ToolCall("1", "give", {}))).value == {"x": 1, "y": 2}
 
 
 # --- the limit -----------------------------------------------------------------------------------

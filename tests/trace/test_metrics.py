@@ -167,6 +167,26 @@ def test_nothing_is_kept_of_runs_that_ended(metrics: Metrics) -> None:
     assert not metrics._called
 
 
+def test_a_fault_after_the_reply_is_none_of_the_model() -> None:
+    """A request that failed is counted once, and an error after its reply, or in a tool, is not another one."""
+    counted = Metrics()
+    refused = StepFailed("r", 1, 2, NOON, "BudgetError", "spent", "fail")
+    for event in (
+        RunStarted("r", 0, 0, NOON, "q", "m"),
+        StepStarted("r", 1, 1, NOON),
+        StepFailed("r", 1, 2, NOON, "LlmTransportError", "down", "retry", duration_ms=9.0),
+        refused,
+        StepStarted("r", 2, 3, NOON),
+        ModelResponded("r", 2, 4, NOON, LlmResponse("hi"), 5.0),
+        refused,
+        StepStarted("r", 3, 5, NOON),
+        RunFailed("r", 3, 6, NOON, "BudgetError", "spent", Usage()),
+    ):
+        counted.emit(event)
+    assert (counted.models["m"].count, counted.models["m"].failures) == (2, 1)
+    assert not counted._asked
+
+
 @pytest.mark.parametrize(
     ("durations", "p50", "p95", "p99"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import stat
 import threading
 from pathlib import Path
@@ -46,6 +47,16 @@ def test_what_is_put_in_waits_and_is_taken_once(tmp_path: Path) -> None:
             act("waiting-run")
     with pytest.raises(ConfigError, match="it has no pending calls"):
         folder.put(stopped())
+
+
+def test_all_of_a_file_is_on_the_disk_before_it_gets_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: sizes.append(os.fstat(handle).st_size))
+    folder, outcome = ApprovalFolder(tmp_path), interrupted()
+    folder.put(outcome)
+    assert sizes == [path.stat().st_size for path in tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize("run_id", ["plain", "../../x", "/etc/x", "a\0b", "x" * 500, "名前", "CON"])

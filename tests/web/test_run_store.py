@@ -41,6 +41,9 @@ def test_a_page_without_a_filter_reads_no_other_recordings(store: RunStore) -> N
     assert len(store._known) == 2, "the page, and whether there is a next one"
     store.page_of(Filter(search="x"), limit=1)
     assert len(store._known) == 3
+    store.runs()[0].path.unlink()
+    store.read_ahead()
+    assert len(store._known) == 2, "of the files that are there"
 
 
 def test_pages_of_recordings(store: RunStore) -> None:

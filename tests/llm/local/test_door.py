@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -163,6 +164,26 @@ async def test_who_leaves_stops_the_model() -> None:
 async def test_what_is_no_request_is_not_answered(request_line: str) -> None:
     async with door(ScriptedLlama(ANSWER)) as port:
         assert await said(port, request_line) == ("", b"")
+
+
+async def test_a_client_that_reads_slowly_gets_the_whole_reply() -> None:
+    answer, loop = bytes(60_000), asyncio.get_running_loop()
+    client, taken = socket.socketpair()
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2048)  # the rest of the reply waits in the proxy
+    client.setblocking(False)
+    async with ScriptedLlama(answer).listening() as address:
+        connection = await asyncio.open_connection(sock=taken)
+        serving = asyncio.create_task(_Proxy(address, "m", "")._serve(*connection))
+        with client:
+            head = post(b"{}", "/completion").replace("\n", "\r\n")
+            await loop.sock_sendall(client, head.encode() + b"\r\n\r\n{}")
+            received = bytearray()
+            while piece := await loop.sock_recv(client, 1000):
+                received += piece
+                await asyncio.sleep(0)
+                assert len(received) > 30_000 or not serving.done(), "the end of the proxy would not end it"
+        await serving
+    assert len(received.partition(b"\r\n\r\n")[2]) == len(answer)
 
 
 async def test_who_is_inside_when_the_door_closes_is_cut_off() -> None:

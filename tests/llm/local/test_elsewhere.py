@@ -19,6 +19,8 @@ from wesichain import Agent, Budget
 from wesichain.core import LlmRequest, LlmResponse
 from wesichain.errors import ConfigError, LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
 from wesichain.llm.local import LocalLlm, serve_local
+from wesichain.llm.local.llama_engine import Address
+from wesichain.llm.local.wire import _unreachable
 
 KEY = "secret"
 
@@ -196,6 +198,19 @@ async def test_a_proxy_may_send_the_reply_in_any_framing() -> None:
     for reply in (chunked, counted, http(events), http(events, status="200")):
         async with answering(reply) as url:
             assert await LocalLlm("m", base_url=url).complete_text("x") == "ab"
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        pytest.param(OSError("no\n route"), "no route", id="one-line"),
+        pytest.param(OSError("x" * 201), "x" * 200, id="a-text-that-is-too-long"),
+        pytest.param(TimeoutError(), "TimeoutError", id="no-text"),
+    ],
+)
+def test_why_a_server_cannot_be_reached(error: OSError, why: str) -> None:
+    text = f"cannot reach the llama.cpp server at h:1: {why}; check base_url, and that it runs"
+    assert str(_unreachable(Address("http://h:1", "", elsewhere=True), error)) == text
 
 
 async def test_a_server_that_has_gone_is_a_fault_worth_a_retry() -> None:

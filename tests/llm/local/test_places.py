@@ -55,6 +55,15 @@ def test_a_model_of_the_manifest_is_found_in_the_cache(smol: Path, monkeypatch: 
     assert ModelFile("folder/toy.gguf", None).name == "toy"
 
 
+def test_a_file_is_known_as_a_model_by_its_first_bytes(tmp_path: Path) -> None:
+    model, other = tmp_path / "toy.gguf", tmp_path / "other.gguf"
+    model.write_bytes(b"GGUF and more")
+    other.write_bytes(b"GGU")
+    assert ModelFile(model, None).locate() == model
+    with pytest.raises(ConfigError, match="is not a GGUF model: it begins with b'GGU'"):
+        ModelFile(other, None).locate()
+
+
 async def test_work_off_the_loop_is_told_to_stop_when_nobody_waits() -> None:
     begun, told = threading.Event(), threading.Event()
 

@@ -14,7 +14,13 @@ from wesichain.core import LlmRequest, LlmResponse, Message, Role, TextChunk, To
 from wesichain.llm import StreamItem
 from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.react_text import TextReAct, parse
-from wesichain.llm.react_text.reasoning import MARK, ReasoningFilter, ReasoningStyle
+from wesichain.llm.react_text.reasoning import (
+    MARK,
+    ReasonedText,
+    ReasoningFilter,
+    ReasoningStyle,
+    split_reasoning,
+)
 
 SECRET = "hush"  # a word of the reasoning, and of nothing else
 OPENED = [
@@ -135,19 +141,36 @@ def test_from_the_second_reply_on_a_block_that_begins_in_the_prompt_is_hidden_to
         ("Use <think> here.", "Use <think> here."),
         ("The tag `<think>` opens, `</think>` closes.", "The tag `<think>` opens, `</think>` closes."),
         ("<think>never ends", ""),
+        ("Use <think>, <think> and so on.", "Use <think>, <think> and so on."),
         ("analysis of the data: fine", "analysis of the data: fine"),
+        ("analysis of <think> blocks", "analysis of <think> blocks"),
+        ("analysis<think> blocks", "analysis<think> blocks"),
+        ("analysis<think>hm</think> fine", " fine"),
+        (
+            "analysis<|channel|>final<|message|>It is 4.",
+            "analysis<|channel|>final<|message|>It is 4.",
+        ),
         ("<think>a</think>Yes <think>b</think>No", "Yes No"),
         ("It is 4.<|end|>", "It is 4."),
         ("<think>a <think>b</think>It is 4.", "It is 4."),
+        ("<think>a <think>b</think>It is 4. Use <think>.", "It is 4. Use <think>."),
         (
             "<|channel|>final<|message|>It is 4.<|end|><|start|>user<|channel|>final<|message|>Why?",
             "It is 4.",
         ),
         ("<|channel|>final<|message|>It is 4.<|end|> so", "It is 4."),
+        ("<|channel|>final<|message|>Use <think> here.<|end|>", "Use <think> here."),
+        ("<|channel|>final<|message|><think>never ends<|end|>", ""),
+        ("<|channel|>final<|message|><think>a <think>b</think>It is 4.<|end|>", "It is 4."),
     ],
 )
 def test_what_is_no_block_is_said(text: str, said: str) -> None:
     assert [passed_on(cut(text, [size])) for size in (1, 3, 100)] == [said] * 3
+
+
+def test_text_in_a_block_that_was_closed_is_no_reasoning() -> None:
+    text = "<|channel|>final<|message|><think>a <think>b</think>It is 4.<|end|>"
+    assert split_reasoning(text) == ReasonedText("It is 4.", "a b", is_final=True)
 
 
 def test_a_model_that_opens_its_blocks_itself_this_time_is_heard_all_the_same() -> None:

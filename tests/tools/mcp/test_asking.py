@@ -28,7 +28,8 @@ from wesichain.tools.mcp import (
 )
 from wesichain.tools.mcp.callbacks import Callbacks
 from wesichain.tools.mcp.connection import Connection
-from wesichain.tools.mcp.inflight import InFlightCalls
+from wesichain.tools.mcp.inflight import CANNOT_ASK, InFlightCalls, outside_calls
+from wesichain.tools.mcp.served_call import _after
 from wesichain.tools.mcp.server import RecentEvents
 from wesichain.tools.mcp.transports import ServerAddress
 
@@ -343,6 +344,34 @@ async def test_a_connection_that_is_replaced_is_closed_when_its_last_request_has
         await closing
         with pytest.raises(ToolError, match="has been left"):
             await connection.use(lambda by: by.call_tool("long", {}))
+
+
+async def test_a_question_of_a_request_outside_of_calls_is_no_call_s() -> None:
+    inflight = InFlightCalls()
+    call = inflight.add(None)
+    call.start(asyncio.Event().wait())
+    await asyncio.sleep(0)  # it has begun
+    assert await inflight.owner() is call
+    outside_calls()
+    assert await inflight.owner() == f"{CANNOT_ASK}: the question does not belong to a tool call"
+    await inflight.close()
+
+
+async def test_messages_to_a_client_are_sent_in_order() -> None:
+    sent: list[str] = []
+
+    async def send(text: str, after: asyncio.Event | None = None) -> None:
+        if after is not None:
+            await after.wait()
+        sent.append(text)
+
+    first_may = asyncio.Event()
+    first = asyncio.create_task(_after(None, send("first", first_may)))
+    second = asyncio.create_task(_after(first, send("second")))
+    await asyncio.sleep(0)  # both have begun
+    first_may.set()
+    await second
+    assert sent == ["first", "second"]
 
 
 async def test_a_question_that_its_server_withdraws_is_open_no_longer() -> None:

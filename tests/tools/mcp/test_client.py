@@ -104,6 +104,12 @@ async def test_what_comes_back_of_calls(capfd: pytest.CaptureFixture[str]) -> No
     assert capfd.readouterr() == ("", "")
 
 
+def test_the_text_of_an_error_is_cut() -> None:
+    server = raw("text")
+    assert server._redacted("x" * 2_000) == "x" * 2_000
+    assert server._redacted("x" * 2_001).endswith("x [cut here: the server sent 2,001 bytes]")
+
+
 @pytest.mark.parametrize(
     ("how", "error", "kind", "words"),
     [

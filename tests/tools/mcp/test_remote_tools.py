@@ -173,6 +173,8 @@ def test_what_is_left_out_and_why() -> None:
         "fine": TWICE,
         "1 more": "the server lists 9 tools, and max_tools is 8; choose with only=, or increase it",
     }
+    wordy = types.Tool(name="wordy", input_schema={"type": "object", "properties": {"x" * 2_000: 5}})
+    assert len(ToolSelection().choose([wordy], "s", nothing)[1]["wordy"]) == 1_000
     just_fits = types.Tool(name="t", input_schema={"type": "object", "default": "x" * 199_970})
     (fits,), _ = ToolSelection().choose([just_fits], "s", nothing)
     assert len(dump_json(fits.spec.parameters)) == 200_000

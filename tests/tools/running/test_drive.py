@@ -123,6 +123,23 @@ async def task_group_that_fails_at_its_end() -> int:
     return task.cancelling()
 
 
+async def cancelled_from_outside_of_a_task_group() -> int:
+    """By a method that is named as one of task groups: this cancellation is not undone."""
+
+    class Watcher:
+        def _on_task_done(self, task: asyncio.Task[Any]) -> None:
+            task.cancel()
+
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().call_soon(Watcher()._on_task_done, task)
+    try:
+        await asyncio.sleep(10)
+    except asyncio.CancelledError:
+        return task.cancelling() - task.uncancel()
+    return 0
+
+
 async def anyio_scopes() -> str:
     import anyio
 
@@ -147,6 +164,7 @@ async def at_once() -> str:
         pytest.param(own_wait_for, "went on", id="asyncio.wait_for-inside-works"),
         pytest.param(failing_task_group, "went on", id="a-failing-task-group-can-be-handled"),
         pytest.param(task_group_that_fails_at_its_end, 0, id="a-task-group-that-fails-at-its-end-is-settled"),
+        pytest.param(cancelled_from_outside_of_a_task_group, 1, id="another-cancellation-is-not-undone"),
         pytest.param(anyio_scopes, "went on", id="anyio-works"),
     ],
 )

@@ -297,6 +297,8 @@ def test_a_secret_of_the_environment_in_json_and_in_a_url() -> None:
     redactor = Redactor(environ={"MY_KEY": 'cana"ry /value'})
     for text in ('cana"ry /value', 'x cana\\"ry /value', "cana%22ry%20%2Fvalue"):
         assert "ry" not in redactor.text(text).replace("environment", "")
+    forms = ("cana%22ry%20%2Fvalue", 'cana\\"ry /value', 'cana"ry /value')
+    assert environment_secrets({"MY_KEY": ' cana"ry /value\n'}) == forms
 
 
 def test_a_secret_of_the_environment_in_disguise() -> None:

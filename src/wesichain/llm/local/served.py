@@ -93,8 +93,9 @@ class _Proxy:
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
-        finally:
+        except BaseException:  # abort() itself fails on a connection that close() has ended
             writer.transport.abort()
+            raise
 
     def _body_size(self, head: bytes) -> int:
         """The size of the body of a request that the proxy may answer itself; else 0."""

@@ -196,16 +196,22 @@ class ReasoningFilter:
         block = "".join(self._block)
         if self._mode == "message":
             self.is_open = not (self.is_final or self.calls)
-        elif self._depth and self._opened != "closed":
-            is_begun = _BEGUN_CALL.search(block) is not None
-            is_rehearsed = not self._keeps_lead and (is_begun or TextReply(block).decides())
-            self.is_open = self._opened == "line" or is_rehearsed
+        else:
+            self.is_open = self._is_unfinished(block)
         if self.is_open or self._mode == "message":
             self.reasoning.append(block)
         else:
             said.append(self._opener + block)
         kept, self._kept = self._kept or [], None
         return "".join([*kept, *said])
+
+    def _is_unfinished(self, block: str) -> bool:
+        """Whether a block without an end is reasoning, and not text that mentions its mark."""
+        if not self._depth or self._opened == "closed":
+            return False
+        is_begun = _BEGUN_CALL.search(block) is not None
+        is_rehearsed = not self._keeps_lead and (is_begun or TextReply(block).decides())
+        return self._opened == "line" or is_rehearsed
 
     def _has_started(self, text: str) -> bool:
         """Whether it is known how the reply begins; `analysis` may be a channel without its mark."""
@@ -257,17 +263,17 @@ class ReasoningFilter:
             self._turn_to(mark, said)
         elif mark["end"]:
             if self._mode in ("message", "call", "final"):
-                if self._depth and self._opened != "closed":  # a block that does not end within its message
-                    self.remark += [self._opener, *self._block]
-                self._depth = 0
-                self._close(said)
-                self._mode = "between"
+                self._end_message(said)
             elif self._mode == "text" and not self._keeps_lead:
                 said.append(mark.group())
             self._is_ended = mark.group().lower() == "<|end|>"  # of a message that began in the prompt
         elif mark["open"]:
+            if not self._depth and self._mode != "glued":
+                self._opener = mark.group()
+            elif self._opened != "line":
+                self._block.append(mark.group())  # it is text if the block around it does not end
             if not self._depth:
-                self._opener, self._opened = mark.group(), "line" if is_blank else "word"
+                self._opened = "line" if is_blank else "word"
             self._depth += 1
         else:
             if not self._depth or not self._keeps_lead:
@@ -279,6 +285,17 @@ class ReasoningFilter:
             self.remark.clear()
             self._depth = max(0, self._depth - 1)
             self._close(said)
+
+    def _end_message(self, said: list[str]) -> None:
+        block = "".join(self._block)
+        if self._mode == "final" and not self._is_unfinished(block):
+            said.append(self._opener + block)
+            self._block = []
+        elif self._opened != "closed":  # a block that does not end within its message
+            self.remark += [self._opener, block]
+        self._depth = 0
+        self._close(said)
+        self._mode = "between"
 
     def _turn_to(self, mark: re.Match[str], said: list[str]) -> None:
         """Handle the header of a message."""

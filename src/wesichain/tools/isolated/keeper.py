@@ -121,11 +121,12 @@ def _receive_result(program: socket.socket, worker: int, readable: int, *, limit
                 return DIED
             part = os.read(readable, 1 << 16)
             received += part
-            size = int.from_bytes(received[:HEADER], "big") if len(received) >= HEADER else 0
-            if size > limit:
-                return DIED + f"its result has {size} bytes; the limit is {limit}".encode()
-            if HEADER + size <= len(received):
-                return ANSWERED + received[HEADER : HEADER + size]
+            if len(received) >= HEADER:
+                size = int.from_bytes(received[:HEADER], "big")
+                if size > limit:
+                    return DIED + f"its result has {size} bytes; the limit is {limit}".encode()
+                if HEADER + size <= len(received):
+                    return ANSWERED + received[HEADER : HEADER + size]
             if not part:
                 return DIED
     finally:
@@ -168,9 +169,8 @@ def _run_worker(
         for stream in (sys.stdout, sys.stderr):
             with suppress(AttributeError, OSError, ValueError):
                 stream.flush()
-        sent = 0
-        while sent < len(data):
-            sent += os.write(writable, memoryview(data)[sent:])
+        with os.fdopen(writable, "wb") as result:
+            result.write(data)
         status = 0
     finally:
         os._exit(status)  # without running code of the keeper or atexit functions

@@ -49,7 +49,7 @@ class Output:
 
     @cached_property
     def _adapter(self) -> TypeAdapter[Any] | None:
-        """The adapter that checks results, if a type is declared."""
+        """The adapter that checks results, if a type is declared that Pydantic can check."""
         if not self._is_declared:
             return None
         from pydantic import ConfigDict, PydanticUserError, TypeAdapter
@@ -57,7 +57,7 @@ class Output:
         for config in (None, ConfigDict(arbitrary_types_allowed=True)):
             with suppress(PydanticUserError):
                 return TypeAdapter(self._annotation, config=config)
-        return TypeAdapter(Any)
+        return None
 
     def _checked(self, adapter: TypeAdapter[Any], value: Any) -> Any:
         """Check a result strictly, but accept a dict for a model, and a tuple for a list."""

@@ -84,11 +84,14 @@ def test_the_manifest_is_complete() -> None:
         assert all("==" in requirement for requirement in card.wheels.requirements)
 
 
-def test_what_is_forced_onto_the_disk_is_closed(tmp_path: Path) -> None:
+def test_what_is_forced_onto_the_disk_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: forced.append(os.fstat(handle).st_ino))
     before = [*Path("/dev/fd").iterdir()]
     write_atomically(tmp_path / "a", b"x")
     for path in (tmp_path, tmp_path / "a"):
         sync(path)
+    assert forced == [tmp_path.stat().st_ino, (tmp_path / "a").stat().st_ino]
     with only_writer(tmp_path / "lock", waiting=lambda: None):
         assert not _try_locked(tmp_path / "lock")
     assert _try_locked(tmp_path / "lock")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from pathlib import Path
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 
 import pytest
 
@@ -35,6 +35,17 @@ def test_a_hub_that_is_just_fast_enough_is_used(tmp_path: Path) -> None:
     with serve(b"x" * 6, mode="drip") as hub:  # at least a byte whenever the limit of one byte is checked
         from_hub(card, hub.url, part=tmp_path / "part", watch=FetchProgress(), patience=1 / 1024)
     assert (tmp_path / "part").read_bytes() == b"x" * 6
+
+
+def test_a_reply_that_is_an_error_is_closed(tmp_path: Path) -> None:
+    card = ModelCard("toy", "toy.gguf", 6, "", "MIT", "")
+    with (
+        serve(b"", mode="missing") as hub,
+        pytest.raises(SourceError, match="answered 404 Not Found") as caught,
+    ):
+        from_hub(card, hub.url, part=tmp_path / "part", watch=FetchProgress())
+    assert isinstance(caught.value.__context__, HTTPError)
+    assert caught.value.__context__.closed
 
 
 @pytest.mark.parametrize(
