@@ -74,6 +74,13 @@ def test_the_first_hit_answers(page: tuple[Page, str], asked: str, answer: str) 
     assert first_hit(*page, asked) == answer
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", ["model", "memory", "messages", "tool", "run"])
+def test_a_word_that_begins_words_of_code_is_found(page: tuple[Page, str], asked: str) -> None:
+    """A `*` in a word of the index, as in `model(*replies)`, is a wildcard: such a search found nothing."""
+    assert first_hit(*page, asked).endswith(".html")
+
+
 def cut_blocks(page: Page) -> list[str]:
     """The blocks of code that are wider than their place."""
     script = """[...document.querySelectorAll('article pre > code')]
