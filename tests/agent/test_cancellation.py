@@ -478,3 +478,28 @@ while contexts:
 def test_code_that_the_garbage_collector_ends_may_use_its_context() -> None:
     """In the thread that is just opening a call: a lock that is not reentrant would never be released."""
     subprocess.run([*python(), "-c", COLLECTED_WHILE_A_CALL_IS_OPENED], check=True, timeout=120)
+
+
+class _Forever:
+    """A model that never answers."""
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError("nothing sets the result")
+
+
+def test_a_run_whose_loop_has_gone_is_closed_with_its_last_event() -> None:
+    """As the garbage collector closes the coroutine of a run that nobody awaits any more."""
+    sink = CollectingSink()
+    loop = asyncio.new_event_loop()
+    try:
+        task = loop.create_task(AgentRuntime(_Forever(), events=sink).run("q"))
+        loop.run_until_complete(until(lambda: len(sink.events) == 2))
+    finally:
+        loop.close()
+    coroutine: Any = task.get_coro()
+    coroutine.close()  # raises what the run raises in place of GeneratorExit
+    task._log_destroy_pending = False  # type: ignore[attr-defined]  # the loop has gone with the task in it
+    (*_, last) = sink.events
+    assert isinstance(last, RunInterrupted)
+    assert last.reason == "GeneratorExit ended the program"

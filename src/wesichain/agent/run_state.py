@@ -278,8 +278,10 @@ class RunState(Mutable, Generic[OutT]):
 
     def fault_of(self, cause: BaseException) -> BaseException:
         """The error for a `CancelledError` in a task that was not cancelled; any other cause is returned."""
+        if not isinstance(cause, asyncio.CancelledError):
+            return cause  # a coroutine that nobody awaits any more is closed outside of a loop
         task, token = asyncio.current_task(), self._token  # middleware may call from a task of its own
-        if not isinstance(cause, asyncio.CancelledError) or task is None:
+        if task is None:
             return cause
         if task.cancelling() > (self._cancels if task is self.task else 0):
             return cause
