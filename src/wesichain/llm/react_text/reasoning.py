@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from wesichain.core.internal import Mutable
 
-from .structure import TextReply
+from .structure import TextReply, may_decide
 
 # With the prefixes and suffixes of some models: `seed:think`, `thinking_process`, `inner_monologue`.
 _NAMES = (
@@ -210,7 +210,9 @@ class ReasoningFilter:
         if not self._depth or self._opened == "closed":
             return False
         is_begun = _BEGUN_CALL.search(block) is not None
-        is_rehearsed = not self._keeps_lead and (is_begun or TextReply(block).decides())
+        is_rehearsed = not self._keeps_lead and (
+            is_begun or (may_decide(block) and TextReply(block).decides())
+        )
         return self._opened == "line" or is_rehearsed
 
     def _has_started(self, text: str) -> bool:

@@ -233,6 +233,11 @@ def _place(token: re.Match[str]) -> Place:
     return token.start(), token.end(), token.lastgroup or ""
 
 
+def may_decide(text: str) -> bool:
+    """Whether a text has a marker or a call. Where it has none, its `TextReply` does not decide."""
+    return bool(_tokens(text)) or next(_calls(text), None) is not None
+
+
 _BEGINNING = re.compile(r"[\s*`]*+[{\[<]")
 
 
@@ -262,6 +267,7 @@ def _fences(text: str, *, is_wrapped: bool = False) -> Iterator[Place]:
 
 
 _TAG = re.compile(r"<(?:!--|(/?+)([A-Za-z][\w:.-]{0,40}+)(?=[\s>])[^<>]{0,200}+>)")
+_LONE_TAG = re.compile(f"^{_TAG.pattern}$", re.MULTILINE)
 # The elements of call formats; their content is a call, not a quotation.
 _CALL_TAG = re.compile(
     r"(?:\w+[:_])?(?:tool|function)_calls?|tool|tool_input|final_answer|invoke|parameter|function|arg_\w+"
@@ -273,18 +279,20 @@ def _elements(text: str) -> Iterator[Place]:
     is on a line of its own; else it is only a word (`List<User>`)."""
     opened: dict[str, list[re.Match[str]]] = {}
     comment_end = 0
-    for tag in _TAG.finditer(text):
-        name = tag[2]
-        if tag.start() < comment_end:
+    is_closed = "</" in text or "<!--" in text
+    for tag in (_TAG if is_closed else _LONE_TAG).finditer(text):
+        start, end = tag.span()
+        if start < comment_end:
             continue
+        name = tag[2]
         if tag[1]:
             if opened.get(name):
-                yield opened[name].pop().start(), tag.end(), "quotation"
+                yield opened[name].pop().start(), end, "quotation"
         elif name is None:
-            end = text.find("-->", tag.end())
-            comment_end = len(text) if end < 0 else end
-            yield tag.start(), comment_end, "quotation"
-        elif not (tag.group().endswith("/>") or _CALL_TAG.fullmatch(name)):
+            last = text.find("-->", end)
+            comment_end = len(text) if last < 0 else last
+            yield start, comment_end, "quotation"
+        elif text[end - 2] != "/" and (name in opened or not _CALL_TAG.fullmatch(name)):
             opened.setdefault(name, []).append(tag)
     for tag in (tag for tags in opened.values() for tag in tags):
         if text[tag.start() - 1 : tag.start()] in ("", "\n") and text[tag.end() : tag.end() + 1] in (
