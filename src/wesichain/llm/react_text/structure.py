@@ -87,7 +87,9 @@ class TextReply:
         self.failed: NoCallError | None = None
         self._truncated = truncated
         if "<" in text:
-            places += [*map(_place, _RESULT.finditer(text)), *_elements(text)]
+            has_pairs = "</" in text or "<!--" in text
+            places += map(_place, _RESULT.finditer(text))
+            places += _elements(text) if has_pairs else _unclosed_elements(text)
         if not text.isascii():
             places += [(*found.span(), "quotation") for found in _QUOTATION.finditer(text)]
         places += _tokens(text)
@@ -279,8 +281,7 @@ def _elements(text: str) -> Iterator[Place]:
     is on a line of its own; else it is only a word (`List<User>`)."""
     opened: dict[str, list[re.Match[str]]] = {}
     comment_end = 0
-    is_closed = "</" in text or "<!--" in text
-    for tag in (_TAG if is_closed else _LONE_TAG).finditer(text):
+    for tag in _TAG.finditer(text):
         start, end = tag.span()
         if start < comment_end:
             continue
@@ -299,6 +300,13 @@ def _elements(text: str) -> Iterator[Place]:
             "",
             "\n",
         ):
+            yield tag.start(), len(text), "quotation"
+
+
+def _unclosed_elements(text: str) -> Iterator[Place]:
+    """The elements of a text without closing tags and comments."""
+    for tag in _LONE_TAG.finditer(text):
+        if text[tag.end() - 2] != "/" and not _CALL_TAG.fullmatch(tag[2]):
             yield tag.start(), len(text), "quotation"
 
 
