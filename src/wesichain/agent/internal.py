@@ -30,6 +30,8 @@ from .trail import Trail as Trail
 if TYPE_CHECKING:
     from .handoffs.current_agent import team_of as team_of
     from .handoffs.handoff import Actor as Actor
+    from .memory.stores import add_turn as add_turn
+    from .memory.stores import keeps_keys as keeps_keys
     from .playback.recorded_errors import RaisedError as RaisedError
     from .playback.recorded_errors import extra_call_events as extra_call_events
     from .playback.recorded_errors import reemit as reemit
@@ -41,6 +43,7 @@ else:
         {
             "..handoffs.current_agent": ("team_of",),
             "..handoffs.handoff": ("Actor",),
+            "..memory.stores": ("add_turn", "keeps_keys"),
             "..playback.recorded_errors": (
                 "RaisedError",
                 "extra_call_events",

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from wesichain.agent import Completed, Interrupted, Outcome, RunMemory
+from wesichain.agent.internal import add_turn, keeps_keys
 from wesichain.core import Message, Role
 from wesichain.errors import WesichainError
 
@@ -57,11 +58,11 @@ class ConversationTurns:
         A memory that keeps no keys does not know the run of a turn: the messages are compared.
         """
         turn = (Message(Role.USER, order.parts or order.task), Message(Role.ASSISTANT, outcome.text))
-        if getattr(conversation, "keeps_keys", False):
-            memory: Any = conversation
-            await memory.extend_once(run_id, *turn)
-        elif is_new or turn not in pairwise(_since(order.earlier, await conversation.read())):
-            await conversation.extend(*turn)
+        is_added = False
+        if not (is_new or keeps_keys(conversation)):
+            is_added = turn in pairwise(_since(order.earlier, await conversation.read()))
+        if not is_added:
+            await add_turn(conversation, turn, key=run_id)
 
     def _left(self, run_id: str, task: asyncio.Task[None]) -> None:
         if (known := self._following.get(run_id)) is not None and known[1] is task:

@@ -294,9 +294,14 @@ def has_system(turn: Turn) -> bool:
     return any(message.role is Role.SYSTEM for message in turn)
 
 
+def keeps_keys(memory: RunMemory) -> bool:
+    """Whether a memory knows the keys of its turns, and adds a turn with a known key no second time."""
+    return bool(getattr(memory, "keeps_keys", False))
+
+
 async def add_turn(memory: RunMemory, turn: Turn, *, key: str) -> None:
     """Add the turn of a run; with a key only once, if the memory keeps keys."""
-    if key and getattr(memory, "keeps_keys", False):
+    if key and keeps_keys(memory):
         with_keys: Any = memory
         await with_keys.extend_once(key, *turn)
     else:
