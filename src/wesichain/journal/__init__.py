@@ -1,0 +1,1 @@
+"""The journal: one log under every run, which a run continues from, and which everything else is read from."""

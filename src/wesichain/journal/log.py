@@ -1,0 +1,261 @@
+"""The log of one tree of runs: entries with names, and announcements between them, in order.
+
+An entry is recorded once it is known: a reply, a result, a decision. An announcement says that something has
+begun or goes on: a step, a call, progress. A run continues from its entries; events are made from both.
+
+In memory a log is a list. An entry is a tuple `(name, body, at, elapsed)`, an announcement a tuple whose
+first item is the class of its event. What follows from the list, such as the index of names, is computed when
+somebody asks for it, and extended with the list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
+
+from wesichain.core.internal import Clock, Spent, Value, running_loop
+
+from .entries import Begin, Go, body_type
+from .names import parse, places_above
+
+B = TypeVar("B", bound=Value)
+Record: TypeAlias = tuple[Any, ...]  # (name, body, at, elapsed), or (event class, place, step, at, *fields)
+
+# The entries that a program asks for by their names; others are for readers of the log, or for its writer.
+_ASKED_FOR = frozenset({"begin", "ask", "call", "perform", "asked", "hand", "visit", "sleep"})
+
+
+class Encoded:
+    """The body of an entry that was read from a store, until somebody needs it."""
+
+    __slots__ = ("by", "read")
+
+    def __init__(self, read: Callable[[type[Value]], Value], by: str = "") -> None:
+        self.read = read
+        self.by = by
+
+
+class Follower(Protocol):
+    """Is called after records were added."""
+
+    def added(self) -> None: ...
+
+
+class LogWriter(Protocol):
+    """Stores the entries of a log."""
+
+    async def flush(self) -> None:
+        """Return once all entries that the log has now are stored."""
+        ...
+
+
+class Log:
+    """The log of one tree of runs in this process."""
+
+    __slots__ = (
+        "__weakref__",
+        "_claimed",
+        "_clock",
+        "_elapsed",
+        "_followers",
+        "_index",
+        "_indexed",
+        "_lock",
+        "_loop",
+        "_numbered",
+        "_settled",
+        "_started",
+        "known",
+        "leg",
+        "records",
+        "refuse",
+        "run_id",
+        "spent_before",
+        "strict",
+        "writer",
+    )
+
+    def __init__(self, run_id: str, clock: Clock) -> None:
+        self.run_id = run_id
+        self.records: list[Record] = []
+        self.known = 0  # the number of records from before this leg of the work
+        self.leg = 1
+        self.writer: LogWriter | None = None
+        self.refuse: Callable[[str], BaseException] | None = None  # in a replay: what an act raises
+        self.strict = False  # whether a request has to be the recorded one, whatever program it is
+        self.spent_before: Mapping[str, Spent] | None = None
+        self._clock = clock
+        self._elapsed = 0.0
+        self._started = clock.monotonic()
+        self._loop = running_loop()
+        self._followers: tuple[Follower, ...] = ()
+        self._index: dict[str, int] = {}
+        self._numbered: dict[str, list[str]] = {}
+        self._indexed = 0
+        self._claimed: set[str] = set()
+        self._settled: set[str] = set()  # places whose entries nobody has to ask for
+        self._lock = threading.RLock()  # a run inside a call may be in a tool's thread
+
+    def reopened(self) -> None:
+        """Begin another leg of the work after the records so far."""
+        self.known = len(self.records)
+        entries = [record for record in self.records if record[0].__class__ is str]
+        self.leg = 1 + sum(record[0].startswith("go ") for record in entries)
+        self._elapsed = entries[-1][3] if entries else 0.0
+        self._started = self._clock.monotonic()
+        self._loop = running_loop()
+        self._claimed.clear()
+        self._settled.clear()
+        self.spent_before = None
+        self.writer = self.refuse = None
+        self._followers = ()
+
+    # --- writing -----------------------------------------------------------------------------------
+
+    def write(self, name: str, body: Any) -> None:
+        """Append an entry. Its name is used nowhere else in the log."""
+        clock = self._clock
+        elapsed = self._elapsed + clock.monotonic() - self._started
+        self.records.append((name, body, clock.time(), elapsed))
+        if self._followers:
+            self._notify()
+
+    def announce(self, record: Record) -> None:
+        """Append an announcement: the class of an event, its place, step and time, and its own fields."""
+        self.records.append(record)
+        if self._followers:
+            self._notify()
+
+    def follow(self, follower: Follower) -> None:
+        self._followers += (follower,)
+
+    def unfollow(self, follower: Follower) -> None:
+        self._followers = tuple(one for one in self._followers if one is not follower)
+
+    @property
+    def has_followers(self) -> bool:
+        return bool(self._followers)
+
+    def _notify(self) -> None:
+        """Call the followers in the thread of the outermost run, wherever the record was added."""
+        loop = self._loop
+        if loop is None or loop is running_loop():
+            for follower in self._followers:
+                follower.added()
+        elif not loop.is_closed():
+            loop.call_soon_threadsafe(self._notify)
+
+    async def flush(self) -> None:
+        """Store the entries so far, if the log has a store."""
+        if self.writer is not None:
+            await self.writer.flush()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop of the outermost run."""
+        return self._loop
+
+    @property
+    def elapsed(self) -> float:
+        """The seconds that were worked on the outermost run, in all its legs."""
+        return self._elapsed + self._clock.monotonic() - self._started
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    # --- reading -----------------------------------------------------------------------------------
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was recorded before this leg."""
+        return self.known == 0
+
+    def find(self, name: str, kind: type[B]) -> B | None:
+        """The body of an entry, which counts as asked for; None if there is none of this name."""
+        number = self.number_of(name)
+        if number is None:
+            return None
+        self._claimed.add(name)
+        return cast("B", self.body(number))
+
+    def has(self, name: str) -> bool:
+        """Whether there is an entry of this name."""
+        return self.number_of(name) is not None
+
+    def number_of(self, name: str) -> int | None:
+        """The number of the record with this name."""
+        if self._indexed != len(self.records):
+            self._extend_index()
+        return self._index.get(name)
+
+    def body(self, number: int) -> Any:
+        """The body of a record, read from its text when it is needed first."""
+        record = self.records[number]
+        body = record[1]
+        if body.__class__ is Encoded:
+            name = parse(record[0])
+            body = body.read(body_type(name.kind, name.rest) or Value)
+            self.records[number] = (record[0], body, *record[2:])
+        return body
+
+    def runs_without_key(self, prefix: str) -> Sequence[str]:
+        """The places of the runs without a key that an agent has begun in a call, in their order.
+
+        `prefix` is the place of the call and the escaped name of the agent.
+        """
+        if self._indexed != len(self.records):
+            self._extend_index()
+        return self._numbered.get(prefix, ())
+
+    def names_inside(self, place: str) -> Iterator[str]:
+        """The names of the entries in a place and in the places inside it."""
+        if self._indexed != len(self.records):
+            self._extend_index()
+        return (name for name in self._index if name.startswith(place))
+
+    def begin_of(self, place: str) -> Begin | None:
+        """The first entry of the run in a place."""
+        number = self.number_of(f"{place}begin")
+        return None if number is None else self.body(number)
+
+    def _extend_index(self) -> None:
+        with self._lock:
+            records = self.records
+            for number in range(self._indexed, len(records)):
+                name = records[number][0]
+                if name.__class__ is not str:
+                    continue
+                self._index.setdefault(name, number)
+                if name.endswith("/begin"):
+                    agent, mark, _ = name[: -len("/begin")].rpartition("~")
+                    if mark and "/" not in name[len(agent) : -len("/begin")]:
+                        self._numbered.setdefault(agent, []).append(name.removesuffix("begin"))
+                elif name.startswith("go "):
+                    for voided in cast("Go", self.body(number)).voids:
+                        self._index.pop(voided, None)
+                self._indexed = number + 1
+            self._indexed = len(records)
+
+    # --- what nobody asked for ---------------------------------------------------------------------
+
+    def settle(self, place: str) -> None:
+        """The runs in a place have ended: nobody asks for their entries again."""
+        self._settled.add(place)
+
+    @property
+    def unclaimed(self) -> tuple[str, ...]:
+        """The names of entries from before this leg that no program asked for."""
+        found: list[str] = []
+        for record in self.records[: self.known]:
+            name = record[0]
+            if name.__class__ is not str or name in self._claimed or name not in self._index:
+                continue
+            parsed = parse(name)
+            if parsed.kind not in _ASKED_FOR or parsed.rest.endswith(" ?"):
+                continue
+            if self._settled.isdisjoint(places_above(parsed.place)):
+                found.append(name)
+        return tuple(found)
