@@ -22,6 +22,7 @@ FLOORS = [
     {"_elsewhere"},
     {"core"},
     {"store"},
+    {"journal"},
     {"tools", "policy", "llm", "trace", "context"},
     {"middleware"},
     {"agent"},

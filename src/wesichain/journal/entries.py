@@ -27,7 +27,6 @@
     input K        Input       the input of a turn on a graph's thread
     visit S NODE   Visit       what a node of a graph wrote
     state S        State       the state of a graph after a super-step, and the nodes to run next
-    cut N ID       Cut         a call that was stopped without a result; it is not read
     stop I         Stop        a person or a program asked the run to stop
     left K         Left        where work on the run ended, and why
     end            End         the outcome
@@ -39,8 +38,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, TypeAlias
 
 from wesichain.core import JsonValue, LlmResponse, Message, ModelSettings, Part, ToolCall, ToolSpec, Usage
-from wesichain.core.internal import Cut as ContextCut
-from wesichain.core.internal import NO_USAGE, Advice, Decision, Question, Spent, Value, field
+from wesichain.core.internal import NO_USAGE, Advice, Cut, Decision, Question, Spent, Value, field
 
 FORMAT = 1
 
@@ -96,7 +94,7 @@ class Begin(Value, omit_defaults=True):
     format: int
     program: str
     kind_of: str  # "agent", "function" or "graph"
-    fingerprint: str = ""
+    fingerprint: Any = ""  # in memory the program itself, which has it
     run_id: str = ""  # of a run inside a call
     task: str = ""
     parts: tuple[Part, ...] = ()
@@ -107,12 +105,19 @@ class Begin(Value, omit_defaults=True):
     model: str = ""
     tools: tuple[ToolSpec, ...] = ()
     settings: ModelSettings | None = None
-    budget: JsonValue = None
-    prices: JsonValue = None
+    budget: Any = None
     values: JsonValue = None
     counted: int = 0
     earlier: int = 0
+    own_model: str = ""  # the model that was given for this run
     by: str = ""  # who asked for the run
+
+    @property
+    def program_fingerprint(self) -> str:
+        """The fingerprint of the program that began the run."""
+        given = self.fingerprint
+        found: str = given if isinstance(given, str) else given.fingerprint
+        return found
 
 
 class Go(Value, omit_defaults=True):
@@ -142,7 +147,7 @@ class View(Value, omit_defaults=True):
     __always__: ClassVar[tuple[str, ...]] = ("view",)
 
     view: str
-    cuts: tuple[ContextCut, ...] = ()
+    cuts: tuple[Cut, ...] = ()
     cost: float = 0.0
     usage: Usage = NO_USAGE
     unpriced: str = ""
@@ -174,6 +179,7 @@ class ModelCall(Value, omit_defaults=True):
 
     reply: LlmResponse | None = None
     fault: Fault | None = None
+    step: int = 0
     ms: float = 0.0
     cost: float = 0.0
     unpriced: str = ""
@@ -210,6 +216,7 @@ class Limit(Value, omit_defaults=True):
     limit: float
     used: float
     owner: str = ""
+    steps: int = 0  # spent by a request that was cut off
 
 
 class Check(Value, omit_defaults=True):
@@ -242,6 +249,11 @@ class Result(Value, omit_defaults=True):
     ms: float = 0.0
     fault: Fault | None = None
     provided: bool = False  # by a person or another program
+
+    @property
+    def essence(self) -> tuple[Any, ...]:
+        """What a replay compares."""
+        return self.value, self.finish, None if self.fault is None else self.fault.message
 
 
 class Asked(Value, omit_defaults=True):
@@ -358,15 +370,6 @@ class State(Value, omit_defaults=True):
     detail: JsonValue = None
 
 
-class Cut(Value, omit_defaults=True):
-    """A call that was stopped without a result. It is recorded for readers of the log."""
-
-    tool: str = ""
-    message: str = ""
-    cause: str = ""
-    free: bool = False
-
-
 class Stop(Value, omit_defaults=True):
     """A request to stop the run."""
 
@@ -402,6 +405,13 @@ class End(Value, omit_defaults=True):
     step: int = 0
     agent: str = ""
     spent: Spent | None = None
+    place: str = ""  # of the run inside it whose outcome this is, where a middleware ran the task again
+
+    @property
+    def essence(self) -> tuple[Any, ...]:
+        """What a replay compares."""
+        fault = None if self.fault is None else (self.fault.error.name, self.fault.message)
+        return self.text, self.stopped_by, fault
 
 
 Body: TypeAlias = Any  # one of the classes above; the kind in the name says which
@@ -431,7 +441,6 @@ BODIES: Mapping[str, type[Value]] = {
     "input": Input,
     "visit": Visit,
     "state": State,
-    "cut": Cut,
     "stop": Stop,
     "left": Left,
     "end": End,
@@ -440,6 +449,6 @@ BODIES: Mapping[str, type[Value]] = {
 
 def body_type(kind: str, rest: str) -> type[Value] | None:
     """The class of the body of an entry; None for a kind that this version does not know."""
-    if rest.endswith(" ?") and kind in ("call", "perform"):
+    if kind in ("call", "perform") and " ?" in rest:
         return Intent
     return BODIES.get(kind)

@@ -14,7 +14,6 @@ from wesichain.core import (
     RunInterrupted,
     RunStarted,
     StepFailed,
-    ToolCall,
     ToolCompleted,
 )
 from wesichain.core.internal import (
@@ -22,8 +21,6 @@ from wesichain.core.internal import (
     ContextReduced,
     Decided,
     HandedOff,
-    PendingCall,
-    Provide,
     Spent,
 )
 
@@ -31,7 +28,6 @@ from .entries import (
     Answer,
     Asked,
     Begin,
-    Cut,
     Decide,
     End,
     Fault,
@@ -44,6 +40,7 @@ from .entries import (
 )
 from .log import Log
 from .names import Name, parse, unescape
+from .questions import pending_call
 
 Form: TypeAlias = tuple[Any, ...]  # the class of an event, its step, and the fields that only it has
 
@@ -54,7 +51,7 @@ class Projection:
     `scope` of an event is the place of its run below that place, without the last slash.
     """
 
-    __slots__ = ("_asked", "_decided", "_has_begun", "_log", "_models", "_place", "_run_id", "_size", "seq")
+    __slots__ = ("_asked", "_begin_of_run", "_decided", "_log", "_models", "_place", "_run_id", "_size", "seq")
 
     def __init__(self, log: Log, place: str = "", run_id: str = "") -> None:
         self.seq = 0
@@ -65,7 +62,7 @@ class Projection:
         self._asked: dict[str, Asked] = {}  # the questions so far, by token
         self._decided: list[Decided] = []  # since the run was left
         self._models: dict[str, str] = {}  # of the runs, by their place
-        self._has_begun = False
+        self._begin_of_run: Begin | None = None
 
     def take(self, number: int) -> Sequence[Event]:
         """The events of the record with this number; records are taken in order, none left out."""
@@ -88,6 +85,14 @@ class Projection:
             events.append(make(self._run_id, step, self.seq, at, *fields, scope=scope))
         return events
 
+    def piece(self, record: Sequence[Any]) -> Event | None:
+        """The event of a piece of a streamed reply. It has the number of the last event: it is not counted."""
+        make, place, step, at, *fields = record
+        if not place.startswith(self._place):
+            return None
+        event: Event = make(self._run_id, step, self.seq, at, *fields, scope=place[self._size : -1])
+        return event
+
     # --- one method for each kind of entry ------------------------------------------------------------
 
     def _begin(self, name: Name, body: Begin) -> Iterator[Form]:
@@ -95,7 +100,8 @@ class Projection:
             return
         self._models[name.place] = body.model
         own_id = body.run_id if name.place else ""
-        self._has_begun = self._has_begun or name.place == self._place
+        if name.place == self._place:
+            self._begin_of_run = body
         yield (
             RunStarted, 0, body.task, body.model, body.tools, False, (), body.parts, body.program, own_id,
             body.instructions,
@@ -108,8 +114,10 @@ class Projection:
         """A resumed run; its first leg begins with its first entry."""
         decided, self._decided = tuple(self._decided), []
         self._models[""] = body.model
-        if self._has_begun:
-            yield RunStarted, 0, body.task, body.model, body.tools, True, decided, (), body.program
+        first = self._begin_of_run
+        if first is not None:
+            model = body.model or first.model
+            yield RunStarted, 0, first.task, model, first.tools, True, decided, (), body.program
 
     def _ask(self, name: Name, body: Reply) -> Iterator[Form]:
         reply, step = body.reply, body.step or name.step
@@ -134,11 +142,6 @@ class Projection:
             yield (
                 ToolCompleted, name.step, call_id, body.tool, body.value, body.ms, body.parts, body.finish,
             )  # fmt: skip
-
-    def _cut(self, name: Name, body: Cut) -> Iterator[Form]:
-        call_id = unescape(name.words[1])
-        kind = body.cause or "ToolFailedError"
-        yield StepFailed, name.step, kind, body.message, "cancelled", call_id, body.tool, 0.0, body.free
 
     def _asked_for(self, _: Name, body: Asked) -> Iterator[Form]:
         self._asked[body.token] = body
@@ -180,27 +183,12 @@ _FORMS: dict[str, Callable[[Projection, Name, Any], Iterator[Form]]] = {
     "view": Projection._view,
     "decide": Projection._decide,
     "call": Projection._call,
-    "cut": Projection._cut,
     "asked": Projection._asked_for,
     "answer": Projection._answer,
     "hand": Projection._hand,
     "left": Projection._left,
     "end": Projection._end,
 }
-
-
-def pending_call(asked: Asked) -> PendingCall:
-    """A question about a call, as people see it."""
-    call = asked.call or ToolCall(asked.token, asked.name, None)
-    return PendingCall(
-        call,
-        asked.token,
-        asked.expires_at,
-        asked.agents,
-        asked.external,
-        asked.form,
-        asked.parameters,
-    )
 
 
 def _kind_and_cause(fault: Fault, *, is_of_call: bool) -> tuple[str, str]:

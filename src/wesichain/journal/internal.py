@@ -1,3 +1,40 @@
 """Internal names that other packages of the framework use. Any version may change them."""
 
-from .entries import *  # noqa: F403
+from .entries import FORMAT as FORMAT
+from .entries import Answer as Answer
+from .entries import Asked as Asked
+from .entries import Begin as Begin
+from .entries import Check as Check
+from .entries import Decide as Decide
+from .entries import End as End
+from .entries import Fault as Fault
+from .entries import Go as Go
+from .entries import Hand as Hand
+from .entries import Intent as Intent
+from .entries import Left as Left
+from .entries import Limit as Limit
+from .entries import ModelCall as ModelCall
+from .entries import Offer as Offer
+from .entries import Reply as Reply
+from .entries import Result as Result
+from .entries import Rule as Rule
+from .entries import View as View
+from .events import Projection as Projection
+from .events import events_of as events_of
+from .faults import fault_of as fault_of
+from .faults import name_of_class as name_of_class
+from .faults import revived as revived
+from .log import Follower as Follower
+from .log import Log as Log
+from .host import writer_id as writer_id
+from .names import call_place as call_place
+from .names import escape as escape
+from .names import keyed_place as keyed_place
+from .names import numbered_place as numbered_place
+from .names import parse as parse
+from .questions import pending_call as pending_call
+from .requests import fingerprint as fingerprint
+from .spending import ledgers_of as ledgers_of
+from .written import entry_from_plain as entry_from_plain
+from .written import log_to_plain as log_to_plain
+from .written import read_log as read_log

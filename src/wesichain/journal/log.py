@@ -15,10 +15,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
-from wesichain.core.internal import Clock, Spent, Value, running_loop
+from wesichain.core import StepStarted
+from wesichain.core.internal import Clock, PendingCall, Spent, Value, running_loop
+from wesichain.errors import CodecError, ReplayMismatchError
 
-from .entries import Begin, Go, body_type
+from .entries import Answer, Asked, Begin, Go, body_type
 from .names import parse, places_above
+from .questions import pending_call
+from .spending import Ledger, ledgers_of
 
 B = TypeVar("B", bound=Value)
 Record: TypeAlias = tuple[Any, ...]  # (name, body, at, elapsed), or (event class, place, step, at, *fields)
@@ -38,9 +42,15 @@ class Encoded:
 
 
 class Follower(Protocol):
-    """Is called after records were added."""
+    """Is called in the thread of the outermost run."""
 
-    def added(self) -> None: ...
+    def added(self) -> None:
+        """Records were added to the log."""
+        ...
+
+    def show(self, piece: Record) -> None:
+        """A piece of a streamed reply has come, which is not part of the log."""
+        ...
 
 
 class LogWriter(Protocol):
@@ -62,17 +72,21 @@ class Log:
         "_followers",
         "_index",
         "_indexed",
+        "_ledgers",
+        "_left",
         "_lock",
         "_loop",
         "_numbered",
+        "_questions",
         "_settled",
         "_started",
+        "_steps",
+        "has_questions",
         "known",
         "leg",
         "records",
         "refuse",
         "run_id",
-        "spent_before",
         "strict",
         "writer",
     )
@@ -85,7 +99,9 @@ class Log:
         self.writer: LogWriter | None = None
         self.refuse: Callable[[str], BaseException] | None = None  # in a replay: what an act raises
         self.strict = False  # whether a request has to be the recorded one, whatever program it is
-        self.spent_before: Mapping[str, Spent] | None = None
+        self._ledgers: Mapping[str, Ledger] | None = None  # before this leg
+        self._left: list[str] = []
+        self._questions: dict[str, str] = {}  # the names of questions, by token
         self._clock = clock
         self._elapsed = 0.0
         self._started = clock.monotonic()
@@ -93,7 +109,9 @@ class Log:
         self._followers: tuple[Follower, ...] = ()
         self._index: dict[str, int] = {}
         self._numbered: dict[str, list[str]] = {}
+        self._steps: dict[tuple[str, int], int] = {}
         self._indexed = 0
+        self.has_questions = False
         self._claimed: set[str] = set()
         self._settled: set[str] = set()  # places whose entries nobody has to ask for
         self._lock = threading.RLock()  # a run inside a call may be in a tool's thread
@@ -108,7 +126,8 @@ class Log:
         self._loop = running_loop()
         self._claimed.clear()
         self._settled.clear()
-        self.spent_before = None
+        self._ledgers = None
+        self._left = []
         self.writer = self.refuse = None
         self._followers = ()
 
@@ -116,6 +135,9 @@ class Log:
 
     def write(self, name: str, body: Any) -> None:
         """Append an entry. Its name is used nowhere else in the log."""
+        if self.refuse is not None:
+            self._check(name, body)
+            return
         clock = self._clock
         elapsed = self._elapsed + clock.monotonic() - self._started
         self.records.append((name, body, clock.time(), elapsed))
@@ -124,9 +146,30 @@ class Log:
 
     def announce(self, record: Record) -> None:
         """Append an announcement: the class of an event, its place, step and time, and its own fields."""
+        if self.refuse is not None:
+            return
         self.records.append(record)
         if self._followers:
             self._notify()
+
+    def _check(self, name: str, body: Any) -> None:
+        """In a replay: compare an entry that the program would add with the recorded one."""
+        assert self.refuse is not None, "it is a replay"
+        number, kind = self.number_of(name), parse(name).kind
+        if number is None:
+            if kind not in ("go", "left"):
+                raise self.refuse(name)
+            return
+        self._claimed.add(name)
+        recorded = self.body(number)
+        if kind in ("end", "call") and recorded.essence != body.essence:
+            raise ReplayMismatchError(
+                f"the entry {name!r} differs from the recorded one: recorded {_short(recorded.essence)}, now "
+                f"{_short(body.essence)}",
+                name=name,
+                expected=recorded.essence,
+                actual=body.essence,
+            )
 
     def follow(self, follower: Follower) -> None:
         self._followers += (follower,)
@@ -146,6 +189,15 @@ class Log:
                 follower.added()
         elif not loop.is_closed():
             loop.call_soon_threadsafe(self._notify)
+
+    def show(self, piece: Record) -> None:
+        """Pass on a piece of a streamed reply, in the form of an announcement."""
+        loop = self._loop
+        if loop is None or loop is running_loop():
+            for follower in self._followers:
+                follower.show(piece)
+        elif not loop.is_closed():
+            loop.call_soon_threadsafe(self.show, piece)
 
     async def flush(self) -> None:
         """Store the entries so far, if the log has a store."""
@@ -216,10 +268,119 @@ class Log:
             self._extend_index()
         return (name for name in self._index if name.startswith(place))
 
+    def started(self, place: str, step: int) -> tuple[Any, bool, bool] | None:
+        """What was announced of a step: its new messages, whether it follows, and whether it was free."""
+        if self._indexed != len(self.records):
+            self._extend_index()
+        number = self._steps.get((place, step))
+        if number is None:
+            return None
+        *_, messages, follows, free = self.records[number]
+        return messages, follows, free
+
+    def was_left_inside(self, name: str, place: str) -> bool:
+        """Whether a call was left while something inside it waited, since it was last entered.
+
+        `name` is that of the attempt at the call, `place` the place of what is inside it.
+        """
+        for number in range(len(self.records) - 1, -1, -1):
+            found = self.records[number][0]
+            if found.__class__ is not str:
+                continue
+            if found.startswith(place) and "asked " in found:
+                return True
+            if found.startswith("left ") and name in self.body(number).inside:
+                return True
+            if found.startswith(f"{name} ?"):
+                return False
+        return False
+
+    def was_left(self, name: str) -> bool:
+        """Whether work on the run has ended before while this call was entered."""
+        lefts = (number for found, number in self._index.items() if found.startswith("left "))
+        return any(name in self.body(number).inside for number in lefts)
+
+    def has_runs(self, place: str) -> bool:
+        """Whether a run has begun inside a call."""
+        return any(name.endswith("/begin") for name in self.names_inside(place))
+
     def begin_of(self, place: str) -> Begin | None:
         """The first entry of the run in a place."""
         number = self.number_of(f"{place}begin")
         return None if number is None else self.body(number)
+
+    def claim_begin(self, place: str) -> Begin | None:
+        """The first entry of the run in a place, which counts as asked for."""
+        return self.find(f"{place}begin", Begin)
+
+    # --- questions -----------------------------------------------------------------------------------
+
+    def ask(self, name: str, asked: Asked) -> None:
+        """Record a question to a person."""
+        self.write(name, asked)
+        self.has_questions = True
+
+    def answer(self, token: str, answer: Answer) -> None:
+        """Record the answer to a question."""
+        name = self._question_name(token)
+        self.write(f"{name[: name.rindex('asked ')]}answer {token}", answer)
+
+    def has_answer(self, token: str) -> bool:
+        name = self._question_name(token)
+        return self.has(f"{name[: name.rindex('asked ')]}answer {token}")
+
+    def _question_name(self, token: str) -> str:
+        """The name of the entry with a question."""
+        self._extend_index()
+        found = self._questions.get(token)
+        if found is None:
+            raise CodecError(f"the log of the run {self.run_id!r} has no question with the token {token!r}")
+        return found
+
+    def questions(self, place: str = "") -> Iterator[Asked]:
+        """The questions in a place, and in places inside it, that have no answer."""
+        if self._indexed != len(self.records):
+            self._extend_index()
+        for token, name in self._questions.items():
+            if name.startswith(place) and not self.has_answer(token):
+                number = self.number_of(name)
+                if number is not None:
+                    yield self.body(number)
+
+    def pending(self, place: str = "") -> tuple[PendingCall, ...]:
+        """The calls in a place that wait for people."""
+        return tuple(pending_call(asked) for asked in self.questions(place))
+
+    # --- legs --------------------------------------------------------------------------------------
+
+    def left_inside(self, names: Sequence[str]) -> None:
+        """Note the calls of a run inside another that are entered again."""
+        self._left.extend(names)
+
+    def take_left_inside(self) -> tuple[str, ...]:
+        """The calls of all runs inside the outermost one that are entered again."""
+        names, self._left = tuple(self._left), []
+        return names
+
+    def continued(self, until: int, clock: Clock) -> Log:
+        """This log, to be continued from record number `until`; a copy if it has gone on since."""
+        if not until or until == len(self.records):
+            self._clock = clock
+            return self
+        return self.copy(clock, until=until)
+
+    def copy(self, clock: Clock, *, until: int | None = None, run_id: str = "") -> Log:
+        """A log with the same records, or with the first ones of them."""
+        made = Log(run_id or self.run_id, clock)
+        made.records = self.records[:until]
+        return made
+
+    def spent_in(self, place: str) -> Spent | None:
+        """What the run in a place, and those inside it, had spent before this leg."""
+        if self._ledgers is None:
+            self._ledgers = ledgers_of(self, self.known)
+        found = self._ledgers.get(place)
+        return None if found is None else found.spent(self._elapsed)
 
     def _extend_index(self) -> None:
         with self._lock:
@@ -227,12 +388,17 @@ class Log:
             for number in range(self._indexed, len(records)):
                 name = records[number][0]
                 if name.__class__ is not str:
+                    if name is StepStarted:
+                        self._steps[records[number][1], records[number][2]] = number
                     continue
                 self._index.setdefault(name, number)
                 if name.endswith("/begin"):
                     agent, mark, _ = name[: -len("/begin")].rpartition("~")
                     if mark and "/" not in name[len(agent) : -len("/begin")]:
                         self._numbered.setdefault(agent, []).append(name.removesuffix("begin"))
+                elif "asked " in name:
+                    self.has_questions = True
+                    self._questions[name[name.rindex("asked ") + len("asked ") :]] = name
                 elif name.startswith("go "):
                     for voided in cast("Go", self.body(number)).voids:
                         self._index.pop(voided, None)
@@ -259,3 +425,8 @@ class Log:
             if self._settled.isdisjoint(places_above(parsed.place)):
                 found.append(name)
         return tuple(found)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]} ..."

@@ -8,8 +8,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
-from wesichain.core import LlmRequest
-from wesichain.core.internal import to_json
+from wesichain.core import LlmRequest, to_json
 
 _MOST = 64
 _known: dict[tuple[Any, ...], tuple[tuple[Any, ...], str]] = {}

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from wesichain.core import Usage
 from wesichain.core.internal import NO_USAGE, Mutable, Spent, field
 
-from .entries import Begin, Decide, Intent, ModelCall, Reply, Result, View
-from .log import Log
+from .entries import Begin, Decide, Intent, Limit, ModelCall, Reply, Result, View
 from .names import parse, places_above
+
+
+class AnyLog(Protocol):
+    """The part of a log that is needed here."""
+
+    records: list[tuple[Any, ...]]
+
+    def body(self, number: int) -> Any: ...
+
+    def has(self, name: str) -> bool: ...
 
 
 class Ledger(Mutable):
@@ -38,7 +47,7 @@ class Ledger(Mutable):
             self.unpriced[unpriced] = self.unpriced.get(unpriced, NO_USAGE) + usage
 
 
-def ledgers_of(log: Log, until: int) -> Mapping[str, Ledger]:
+def ledgers_of(log: AnyLog, until: int) -> Mapping[str, Ledger]:
     """The spending below each place, from the first `until` records of a log.
 
     Every entry is charged, whether the program asks for it again or not.
@@ -61,24 +70,27 @@ def ledgers_of(log: Log, until: int) -> Mapping[str, Ledger]:
     return ledgers
 
 
-_CHARGED = frozenset({"begin", "ask", "model", "view", "call", "decide"})
+_CHARGED = frozenset({"begin", "ask", "model", "view", "call", "decide", "limit"})
 
 
-def _charge(ledger: Ledger, body: Any, *, is_own: bool, log: Log, name: str) -> None:
+def _charge(ledger: Ledger, body: Any, *, is_own: bool, log: AnyLog, name: str) -> None:
     match body:
         case Reply(reply=reply, free=free):
             ledger.steps += 0 if free else 1
             if reply is not None and not body.is_paid:
                 ledger.charge_tokens(reply.usage, body.cost, body.unpriced)
         case ModelCall(reply=reply):
+            ledger.steps += 0 if name.endswith(" 1") else 1  # the first is a step of the request
             if reply is not None:
                 ledger.charge_tokens(reply.usage, body.cost, body.unpriced)
         case View(usage=usage, cost=cost, unpriced=unpriced):
             ledger.charge_tokens(usage, cost, unpriced)
-        case Intent():
+        case Intent() if name.endswith(" ?"):  # not where it was entered again
             ledger.tool_calls += 1
         case Result(provided=False) if not log.has(f"{name} ?"):
             ledger.tool_calls += 1
+        case Limit(steps=steps):
+            ledger.steps += steps
         case Decide(steps=steps, free=free):
             ledger.steps += steps
             if is_own and free and not body.shared:

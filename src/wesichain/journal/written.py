@@ -22,7 +22,7 @@ from wesichain.core.internal import (
     replace,
 )
 from wesichain.errors import CodecError
-from wesichain.store import Entry
+from wesichain.store.entries import Entry
 
 from .entries import FORMAT, Begin, Reply, body_type
 from .log import Encoded, Log, Record
@@ -104,6 +104,7 @@ class LogEncoder:
                 return replace(body, request=fingerprint(body.request))
         elif type(body) is Begin:
             self._tasks[name.removesuffix("begin")] = body
+            return replace(body, fingerprint=body.program_fingerprint)
         return body
 
     def _note(self, record: Record) -> Any:
