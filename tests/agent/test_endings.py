@@ -245,7 +245,7 @@ async def test_instructions_and_advice_of_every_depth_come_back_from_the_log() -
         )
 
     outcome = await build("ann").outcome("q", deps="ann")
-    recording: Any = SimpleNamespace(events=outcome.events, run_id=outcome.run_id)
+    recording: Any = outcome
     again = await replay(recording, build("bob"))
     assert [*again.messages] == [*outcome.messages]
 
@@ -263,7 +263,7 @@ async def test_approval_rules_are_not_asked_in_a_replay() -> None:
     agent = Agent(ScriptedLlm([say(call("pay", {"n": 1})), "done"] * 2), tools=[pay])
     outcome = await agent.outcome("q", deps={"limit": 5})
     assert isinstance(outcome, Completed)
-    recording: Any = SimpleNamespace(events=outcome.events, run_id=outcome.run_id)
+    recording: Any = outcome
     assert isinstance(await replay(recording, agent), Completed)
 
 

@@ -23,7 +23,8 @@ log, in another process too: it takes the same steps, and goes on where the log 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from wesichain.core import Action, ErrorStep, LlmResponse, ToolCall
@@ -37,7 +38,9 @@ from wesichain.errors import (
     InvalidModelActionError,
     JournalError,
 )
-from wesichain.journal.internal import Begin, End, Fault, Left, fault_of
+from wesichain.journal.internal import Begin, End, Fault, Go, Left, fault_of
+
+from wesichain.policy.internal import Account
 
 from .calls.batch import Batch
 from .model_turn import ModelTurn
@@ -82,12 +85,14 @@ class Drive(Mutable, Generic[OutT]):
     parent: Parent | None  # of a run inside something
     turn: ModelTurn[OutT]
     first: Begin  # the entry that the run begins with
+    go: Go | None  # the entry of this leg of the work, of the outermost run
     holds_end: bool = field(default=False, init=False)  # `release` records it, after the middleware
     is_handed_over: bool = field(default=False, init=False)  # set when another agent takes the run over
     outcome: Outcome[OutT] | None = field(default=None, init=False)
     _batch: Batch[OutT] | None = field(default=None, init=False)  # the calls that are being run
     _has_begun: bool = field(default=False, init=False)
     _held: Completed[OutT] | Failed[OutT] | None = field(default=None, init=False)  # an end not recorded yet
+    _refused: Completed[OutT] | None = field(default=None, init=False)  # an answer that middleware refused
     _previous: Phase[OutT] | None = field(default=None, init=False)  # the one before the end
 
     def run_to_end(self) -> Coroutine[Any, Any, Outcome[OutT]]:
@@ -123,15 +128,27 @@ class Drive(Mutable, Generic[OutT]):
                 else:  # it has ended
                     break
             except BaseException as cause:  # noqa: BLE001  # any exception ends the run, also one from a bug
-                following = await self._broken(cast("Active[OutT]", phase), cause)
+                with self._telling_parent():
+                    following = await self._broken(cast("Active[OutT]", phase), cause)
             previous = phase
             self.phase = phase = following
             if once:
                 break
         if self.outcome is None and isinstance(phase, _ENDED):
             self._previous = previous
-            self._record_end(phase)
+            with self._telling_parent():
+                self._record_end(phase)
         return self.outcome
+
+    @contextmanager
+    def _telling_parent(self) -> Generator[None]:
+        """A mistake of the caller that is raised here also ends the run above: no policy decides on it."""
+        try:
+            yield
+        except (ConfigError, JournalError) as error:
+            if self.parent is not None:
+                self.parent.run_failed(error)
+            raise
 
     async def _broken(self, phase: Active[OutT], cause: BaseException) -> Phase[OutT]:
         """The phase that an exception leads to. A cancellation or a mistake of the caller is raised."""
@@ -153,8 +170,12 @@ class Drive(Mutable, Generic[OutT]):
     def begin(self) -> None:
         """Record that the run starts; of a run inside something that goes on, announce it."""
         run, self._has_begun = self.run, True
+        if self.go is not None:
+            run.log.write(f"go {run.log.log.leg}", self.go)
         if not run.log.is_recorded:
-            run.log.write("begin", self.first)
+            tools = run.specs()
+            first = self.first if tools is self.first.tools else replace(self.first, tools=tools)
+            run.log.write("begin", first)
         elif self.parent is not None:
             run.log.resumed(self.phase.info, run.settings.model)
 
@@ -213,19 +234,18 @@ class Drive(Mutable, Generic[OutT]):
         except BudgetExceededError as error:
             limit = error
         except AgentError as error:
-            return self._fail(phase.observe(batch.observed()), error)
+            return self._fail(self._observe(phase, batch), error)
         except LimitAbove as above:
-            return self._fail(phase.observe(batch.observed()), above.error)
+            return self._fail(self._observe(phase, batch), above.error)
         finally:
             run.batch = None  # they reference each other: only the garbage collector would free them
         observed = batch.observed()
         checked = None
         if batch.finish is not None and limit is None:
-            if not run.is_recorded:
+            if not run.log.has(f"ask {run.step + 1}"):
                 run.check_stop()  # before the results are observed: a resumed run then ends with them too
             checked = await self._finish_with(phase, batch.finish)
-        observing = phase.observe(observed)
-        turn.observed(observing.trail.length - len(batch.notes), went_well=batch.went_well)
+        observing = self._observe(phase, batch, observed)
         following: Phase[OutT] = observing
         if checked is not None:
             following = self._finished(observing, checked)
@@ -238,6 +258,14 @@ class Drive(Mutable, Generic[OutT]):
             tally.last_call, tally.last_result, tally.repeats = batch.repeats
         return following
 
+    def _observe(
+        self, phase: Acting[OutT], batch: Batch[OutT], observed: Sequence[Observed] | None = None
+    ) -> Observing[OutT]:
+        """Add the results of the calls to the trail."""
+        observing = phase.observe(batch.observed() if observed is None else observed)
+        self.turn.observed(observing.trail.length - len(batch.notes), went_well=batch.went_well)
+        return observing
+
     async def _change(self, phase: Observing[OutT], batch: Batch[OutT]) -> Phase[OutT]:
         """Apply what the calls change for later steps: tools that a search found, or a handoff."""
         run, observed = self.run, batch.done()
@@ -246,7 +274,9 @@ class Drive(Mutable, Generic[OutT]):
         if handoff is None and hand is None:
             return phase
         try:
-            thinking: Thinking[OutT] = await run.current_agent.hand_over(phase, handoff, hand)
+            thinking: Thinking[OutT] = await run.current_agent.hand_over(
+                phase, handoff, hand, self.turn.unsent(phase.trail)
+            )
         except AgentError as error:
             return self._fail(phase, error)
         self.turn.hand_over(thinking)
@@ -277,7 +307,7 @@ class Drive(Mutable, Generic[OutT]):
         if not isinstance(checked, InvalidModelActionError):
             output, text = checked
             return thinking.complete(output, text=text, spent=run.spent(), step=run.step)
-        text, name = sentences.invalid_call(str(checked)), f"{run.step} 1"
+        text, name = sentences.invalid_call(str(checked)), f"{run.step} 2"  # 1 is that of the reply
         try:
             found = run.recorded_decision(name) if run.is_recorded else None
             found = found or run.decide(thinking, checked, name, lambda *_: Settled(text))
@@ -318,11 +348,13 @@ class Drive(Mutable, Generic[OutT]):
         match cause:
             case Stopped():
                 return self._interrupt(phase, str(cause))
-            case LimitAbove(error=error):
+            case LimitAbove(error=error, is_recorded=is_recorded):
+                if isinstance(phase, Thinking) and not is_recorded:
+                    self.turn.note_limit(error)
                 return self._fail(phase, error)
-            case BudgetExceededError() if may_answer and self.turn.limit is None:
+            case BudgetExceededError() if isinstance(phase, Thinking) and self.turn.limit is None:
                 self.turn.met_limit(cause)
-                return phase
+                return phase if may_answer else self._fail(phase, cause)
             case AgentError():
                 return self._fail(phase, cause)
             case _:
@@ -335,11 +367,22 @@ class Drive(Mutable, Generic[OutT]):
         return phase.fail(error, spent=self.run.spent(), step=self.run.step)
 
     def _record_end(self, outcome: Outcome[OutT]) -> None:
+        outcome = self._as_recorded(outcome)
         self.outcome = outcome
         if self.holds_end and not isinstance(outcome, Interrupted):
             self._held = outcome
         else:
             self._write_outcome(outcome)
+
+    def _as_recorded(self, outcome: Outcome[OutT]) -> Outcome[OutT]:
+        """In a replay, the interruption that is recorded in place of the end."""
+        log = self.run.log
+        if log.log.refuse is None or isinstance(outcome, Interrupted) or log.has("end"):
+            return outcome
+        cause = log.log.refuse(f"{log.place}end")
+        if not isinstance(cause, Stopped):
+            raise cause
+        return self._interrupt(self._last_active, str(cause))
 
     def _write_outcome(self, outcome: Outcome[OutT]) -> None:
         """Record the end of the run, or of this leg of the work on it."""
@@ -349,10 +392,14 @@ class Drive(Mutable, Generic[OutT]):
                 run.release_deltas()
             self._write_end(outcome, None, text=outcome.text, stopped_by=outcome.stopped_by)
         elif isinstance(outcome, Failed):
-            self._write_end(outcome, fault_of(outcome.error))
+            text = self._refused.text if self._refused is not None else ""
+            self._write_end(outcome, fault_of(outcome.error), text=text)
         else:
             self._write_left(outcome)
-        self.outcome = ended = outcome.sealed(len(run.log.log.records))
+        ended = outcome.sealed(len(run.log.log.records))
+        if self.phase is outcome:
+            self.phase = ended
+        self.outcome = ended
         if self.parent is not None:
             self.parent.run_ended(run.log.place, ended)
 
@@ -366,7 +413,7 @@ class Drive(Mutable, Generic[OutT]):
         place: str = "",
     ) -> None:
         run = self.run
-        messages = () if place else phase.trail.messages_since(self.turn.emitted)
+        follows, messages = (False, ()) if place else self.turn.unsent(phase.trail)
         agent = run.name if phase.info.opened_by else ""
         run.log.write(
             "end",
@@ -375,10 +422,12 @@ class Drive(Mutable, Generic[OutT]):
                 text=text,
                 stopped_by=stopped_by,
                 fault=fault,
+                follows=follows,
                 messages=messages,
                 step=run.step,
                 agent=agent,
                 spent=getattr(phase, "spent", None) or run.spent(),
+                limit_of=_owner_of(phase),
                 place=place,
             ),
         )
@@ -391,7 +440,6 @@ class Drive(Mutable, Generic[OutT]):
         """
         if self.parent is not None:
             self._write_end(phase, fault_of(cause))
-            self.parent.run_failed(cause)
         elif self.run.log.log.leg == 1:
             self._write_end(phase, fault_of(cause))
         else:
@@ -407,11 +455,13 @@ class Drive(Mutable, Generic[OutT]):
             return
         log = run.log.log
         tokens = tuple(item.token for item in outcome.pending)
+        follows, messages = self.turn.unsent(outcome.trail)
         body = Left(
             outcome.reason,
             tokens,
             inside=(*inside, *log.take_left_inside()),
-            messages=outcome.trail.messages_since(self.turn.emitted),
+            follows=follows,
+            messages=messages,
             step=run.step,
             spent=outcome.spent,
         )
@@ -452,6 +502,7 @@ class Drive(Mutable, Generic[OutT]):
             error.step_id = error.step_id or run.step
         trail = (held or self._last_active).trail.grown((), (ErrorStep(str(error)),))
         failed: Failed[OutT] = failed_phase(self._last_active.info, trail, run.spent(), run.step, error)
+        self._refused = held if isinstance(held, Completed) else None
         if not is_recorded and not run.log.is_closed:
             self.phase = failed
             self._write_outcome(failed)
@@ -492,6 +543,12 @@ class Drive(Mutable, Generic[OutT]):
             return
         self.outcome = None
         self._cut_off(self._last_active, reason)
+
+
+def _owner_of(phase: AnyPhase) -> str | None:
+    """The place of the run whose limit ended this one; None for another end."""
+    owner = getattr(getattr(phase, "error", None), "owner", None)
+    return owner.place if isinstance(owner, Account) else None
 
 
 def program_ended(cause: BaseException) -> str:

@@ -37,6 +37,7 @@ def fold(log: Log, place: str = "") -> Folded:
     reader = _Reader(log, place, begin)
     for number, record in enumerate(log.records):
         reader.take(number, record)
+    reader.finish()
     if reader.end is not None and reader.end.place:
         return replace(fold(log, reader.end.place), end=reader.end)
     info = reader.info()
@@ -75,6 +76,7 @@ class _Reader(Mutable):
     step: int = 0
     agent: str = ""
     first_new: int = 0
+    _request: tuple[Any, ...] | None = None  # announced, and not answered so far
     _is_first: bool = True  # whether no request was read so far
     _reply: LlmResponse | None = None
     _results: dict[str, tuple[ToolCall, Result]] = field(default_factory=dict[str, Any])
@@ -96,13 +98,14 @@ class _Reader(Mutable):
         first = record[0]
         if first.__class__ is not str:
             if first is StepStarted and record[1] == self.place:
-                self._take_request(*record[4:])
+                self._request = record[2], *record[4:]  # another one for this step replaces it
             return
         name = parse(first)
         if name.place == self.place and name.kind in _READ:
             body = self.log.body(number)
             match body:
                 case Reply():
+                    self._take_request()
                     self._reply, self._results = body.reply, {}
                     self.step = body.step or name.step
                 case Result():
@@ -113,28 +116,48 @@ class _Reader(Mutable):
                 case Left() | End():
                     self.end = body if isinstance(body, End) else None
                     self.left = body if isinstance(body, Left) else None
-                    self._add(body.messages)
-                    if self.end is not None and self.end.fault is None and body.messages:
-                        self.items[-1] = self.end.text  # the answer
                 case _:
                     pass
         elif first.startswith("left ") and self.place:
             self.left = self.log.body(number)
 
-    def _take_request(self, messages: Sequence[Message], follows: bool, free: bool) -> None:
-        """Add the messages that a request had and no earlier one."""
-        del free
+    def _take_request(self) -> None:
+        """Add the messages that the last request had and no earlier one."""
+        if self._request is None:
+            return
+        (step, messages, follows, _), self._request = self._request, None
+        number = self.log.number_of(f"{self.place}ask {step}")
+        if number is not None and self.log.body(number).noted:
+            messages = messages[:-1]
         self.end = self.left = None
-        if follows and self._reply is not None:
-            reply, results = self._reply, self._results
-            self._add([turn_of(reply)])
-            for call in reply.tool_calls:
-                known = results.get(call.id)
-                if known is not None:
-                    self._add([tool_message(call.id, known[1].value, known[1].parts)])
+        if follows:
+            self._add_turn()
         if not (self._is_first and list(messages) == self.messages):
             self._add(messages)
         self._is_first = False
+
+    def _add_turn(self) -> None:
+        """Add the last reply and the results of its calls."""
+        if self._reply is None:
+            return
+        self._add([turn_of(self._reply)])
+        for call in self._reply.tool_calls:
+            known = self._results.get(call.id)
+            if known is not None:
+                self._add([tool_message(call.id, known[1].value, known[1].parts)])
+
+    def finish(self) -> None:
+        """Add the messages that came after the last request."""
+        last = self.end or self.left
+        self._take_request()
+        self.end, self.left = (last, None) if isinstance(last, End) else (None, last)
+        if last is None or (last is self.left and self.place):
+            return
+        if last.follows:
+            self._add_turn()
+        self._add(last.messages)
+        if self.end is not None and self.end.messages and (self.end.fault is None or self.end.text):
+            self.items[-1] = self.end.text  # the answer
 
     def _add(self, messages: Sequence[Message]) -> None:
         for message in messages:
@@ -152,6 +175,10 @@ class _Reader(Mutable):
         return Observed(message.text, message.text, message.tool_call_id, ok=not message.is_error)
 
     def _take_handoff(self, body: Hand) -> None:
+        if body.follows:
+            self._add_turn()
+        self._add(body.unsent)
+        self._is_first = True
         system = [Message(Role.SYSTEM, body.system)] if body.system else []
         spoken = [one for one in self.messages if one.role is not Role.SYSTEM]
         shown = spoken if body.messages is None else list(body.messages)

@@ -40,11 +40,11 @@ class ModelContext:
     def take_recorded(self, phase: Thinking[Any], step: int) -> None:
         """Take the messages of a recorded request, and what the views left out of it."""
         self._take_new(phase)
-        number = 1
-        while (view := self._run.log.find(f"view {step} {number}", View)) is not None:
+        self._step, self._count = step, 0
+        while (view := self._run.log.find(f"view {step} {self._count + 1}", View)) is not None:
             for cut in view.cuts:
                 self._seen.cut(cut)
-            number += 1
+            self._count += 1
 
     def _take_new(self, phase: Thinking[Any]) -> None:
         seen, trail = self._seen, phase.trail

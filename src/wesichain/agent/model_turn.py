@@ -24,12 +24,13 @@ from .rules import sentences
 from .rules.checks import Checks, Refused
 from .rules.reply_judge import Answer, CallPlan, Malformed, NotAReply, Pause, Rejected, Verdict, is_response
 from .run_state import PASSING, CutOff, FaultDecision, LimitAbove, RunState, Settled, Stopped
-from .trail import Observed
+from .trail import Observed, Trail
 
 if TYPE_CHECKING:
     from .model_context import ModelContext
 
 OutT = TypeVar("OutT")
+NO_REQUEST: Any = object()  # in place of a reply, where no request was made
 
 
 class ModelTurn(Generic[OutT]):
@@ -41,11 +42,13 @@ class ModelTurn(Generic[OutT]):
     """
 
     __slots__ = (
-        "_asked", "_delay", "_run", "_stream", "context", "emitted", "follows", "is_asking", "last_content", "limit", "slots",
+        "_asked", "_base", "_delay", "_is_prepared", "_is_sound", "_run", "_sent", "_stream", "context", "emitted", "follows", "is_asking", "last_content", "limit", "slots",
     )  # fmt: skip
 
     _delay: float  # seconds before the next request
     _asked: int  # the number of messages of the last request that the log had
+    _sent: int  # `emitted` before the last calls ended
+    _base: int  # the number of messages that the run, or the agent it was handed to, began with
     limit: BudgetExceededError | None
     slots: list[Slot] | None
     context: ModelContext | None  # if context views shorten the requests
@@ -56,33 +59,45 @@ class ModelTurn(Generic[OutT]):
         self._delay = 0.0
         self.limit = self.slots = self.context = None
         self.emitted = 0
-        self._asked = 0
-        self.follows = self.is_asking = False
+        self._asked = self._sent = 0
+        self._base = phase.trail.length
+        self.follows = self.is_asking = self._is_sound = self._is_prepared = False
         self.last_content = ""
         if run.settings.context:
             self.context = _context_of(run, phase)
 
     def met_limit(self, limit: BudgetExceededError) -> None:
         """The run has met a limit while it waited; `on_limit` says what it does."""
-        run, self.limit = self._run, limit
-        steps = 0 if run.tally.free else 1
-        if self.is_asking:
-            run.refused(str(run.step), limit, steps=steps)
-        else:
-            run.refused(str(run.step + 1), limit)
+        self.limit = limit
+        self.note_limit(limit)
+
+    def note_limit(self, limit: BudgetExceededError) -> None:
+        """Record the limit that was met before a request, or while it was under way."""
+        run = self._run
+        name = str(run.step if self.is_asking else run.step + 1)
+        if not run.log.has(f"limit {name}"):
+            run.refused(name, limit, steps=1 if self.is_asking and not run.tally.free else 0)
         self.is_asking = False
 
     def hand_over(self, thinking: Thinking[OutT]) -> None:
         """Continue as another agent, whose first request has no message of an earlier one."""
         self.emitted = self._asked = 0
+        self._base = thinking.trail.length
         self.follows = False
         words = (message.text for message in reversed(thinking.messages) if message.role is Role.ASSISTANT)
         self.last_content = next(words, "")
         self.context = _context_of(self._run, thinking) if self._run.settings.context else None
 
+    def unsent(self, trail: Trail) -> tuple[bool, tuple[Message, ...]]:
+        """The messages of a trail that no request had, and whether the last reply and results come first."""
+        if trail.length < self.emitted:  # the calls have ended, and the run was stopped before it went on
+            return False, trail.messages_since(max(self._sent, self._base))
+        return self.follows, trail.messages_since(max(self.emitted, self._base))
+
     def observed(self, length: int, *, went_well: bool) -> None:
         """Take note that the calls have ended. If all went well, the log has the first `length` messages."""
-        self.follows = self.follows and went_well
+        self.follows = self._is_sound and went_well
+        self._sent = self.emitted
         if self.follows:
             self.emitted = length
 
@@ -90,13 +105,13 @@ class ModelTurn(Generic[OutT]):
         """Call the model until a reply leads to another phase; each round is one model call."""
         run: RunState[OutT] = self._run
         while True:
-            reply: LlmResponse | ModelTransportError | None = None
+            reply: Any = NO_REQUEST
             if run.is_recorded:
                 phase, reply = self._recorded_reply(phase)
-            is_known = reply is not None
-            if reply is None:
+            is_known = reply is not NO_REQUEST
+            if not is_known:
                 reply = await self._ask(phase)
-                if reply is None:
+                if reply is NO_REQUEST:
                     return await self._finish_with_last_reply(phase, None)
             if isinstance(reply, ModelTransportError):
                 if self.limit is not None:  # the last answer is requested once
@@ -113,15 +128,18 @@ class ModelTurn(Generic[OutT]):
 
     # --- asking --------------------------------------------------------------------------------------
 
-    async def _ask(self, phase: Thinking[OutT]) -> LlmResponse | ModelTransportError | None:
-        """Call the model, and record its reply; None if a limit allows no request."""
+    async def _ask(self, phase: Thinking[OutT]) -> Any:
+        """Call the model, and record its reply or its error; `NO_REQUEST` if a limit allows none."""
         run = self._run
         run.check_stop()
-        if self._delay or self.context is not None or run.current_agent is not None:
+        if not self._is_prepared and (
+            self._delay or self.context is not None or run.current_agent is not None
+        ):
             await self._prepare_request(phase)
+        self._is_prepared = False
         request = self._request(phase)
         if request is None:
-            return None
+            return NO_REQUEST
         number = run.step
         self.is_asking = True
         run.asked_at = run.now()
@@ -192,7 +210,7 @@ class ModelTurn(Generic[OutT]):
             above = account.refusal_above(now, free=free)
             if above is not None:
                 run.refused(str(run.step + 1), above)
-                raise LimitAbove(above)
+                raise LimitAbove(above, is_recorded=True)
         return None
 
     def _relay(self) -> OnText:
@@ -221,7 +239,10 @@ class ModelTurn(Generic[OutT]):
         cost, unpriced = run.paid or run.account.spend_reply(reply)
         if is_paid:
             run.paid = None
-        body = Reply(reply, None, ms, cost, free, is_paid, unpriced, last, "", request)
+        flaw = NotAReply.flaw_of_calls(reply) if reply.tool_calls else ""
+        kept = replace(reply, tool_calls=()) if flaw else reply
+        noted = self.limit is not None
+        body = Reply(kept, None, ms, cost, free, is_paid, unpriced, last, flaw, noted, request)
         run.log.write(f"ask {number}", body)
         self.last_content = reply.content
         return reply
@@ -256,32 +277,34 @@ class ModelTurn(Generic[OutT]):
 
     # --- what the log has ----------------------------------------------------------------------------
 
-    def _recorded_reply(
-        self, phase: Thinking[OutT]
-    ) -> tuple[Thinking[OutT], LlmResponse | ModelTransportError | None]:
-        """The reply that the log has to the next request, with the messages of that request.
+    def _recorded_reply(self, phase: Thinking[OutT]) -> tuple[Thinking[OutT], Any]:
+        """The reply or the error that the log has for the next request, with the messages of that request.
 
         Limits, offers and views are not looked at again: what was done was permitted.
         """
         run = self._run
         number = run.step + 1
+        is_limited = False
         if self.limit is None:
             self.limit = run.recorded_limit(str(number))
+            is_limited = self.limit is not None
             if self.limit is not None and self.limit.owner is not run.account:
-                raise LimitAbove(self.limit)
+                raise LimitAbove(self.limit, is_recorded=True)
         known = run.log.find(f"ask {number}", Reply)
         if known is None:
             run.is_recorded = False
-            return phase, None
+            self._is_prepared = is_limited  # before the limit was met
+            if self.context is not None:
+                self.context.take_recorded(phase, number)
+            return phase, NO_REQUEST
         self._delay = 0.0
         phase = self._recorded_request(phase, number, known)
         run.step = known.step or number
         if known.fault is not None:
             return phase, _transport_error(revived(known.fault), run.step)
         run.tally.free = False
-        if known.reply is None:
-            broken: Any = NotAReply(known.flaw)
-            return phase, broken
+        if known.flaw or known.reply is None:
+            return phase, NotAReply(known.flaw)
         self.last_content = known.reply.content
         return phase, known.reply
 
@@ -302,12 +325,15 @@ class ModelTurn(Generic[OutT]):
                 trail = phase.trail
         self.emitted = self._asked = trail.length
         self.follows = False
+        if self.context is None and run.log.has(f"view {number} 1"):
+            self.context = _context_of(run, phase)  # this program has no views, and the recorded one had
         if self.context is not None:
             self.context.take_recorded(phase, number)
         is_dynamic = run.current_agent is not None and run.current_agent.is_dynamic
         if run.current_agent is not None:
             run.current_agent.offer_recorded()
-        if run.is_compared and self.limit is None and not is_dynamic:
+        if run.is_compared and self.limit is None and not is_dynamic and not run.log.log.was_given_options:
+            run.step = number
             fixed = run.settings
             asked = LlmRequest(fixed.model, (), run.specs(), fixed.judge.output.schema, (), run.model_settings())
             run.check_same_tools(f"ask {number}", known.request, asked)
@@ -337,6 +363,8 @@ class ModelTurn(Generic[OutT]):
             verdict = await self._checked(phase, verdict, run.settings.checks)
         if run.answers:
             run.answers = {}
+        if is_known and not isinstance(verdict, CallPlan):
+            run.check_stop()  # the log has no decision and no end
         if is_known and run.log.log.has_questions and isinstance(verdict, CallPlan):
             verdict = run.with_decisions(verdict)
         return self._follow(phase, reply, verdict)
@@ -365,7 +393,7 @@ class ModelTurn(Generic[OutT]):
                 run.tally.row = None  # a good step
             calls: Any = verdict.calls  # none of a sound plan is rejected
             self.slots = [*calls]
-            self.follows = sound is reply
+            self._is_sound = sound is reply
             return self._begin(phase, sound)
         if isinstance(verdict, Answer):
             return phase.complete(
@@ -444,7 +472,8 @@ class ModelTurn(Generic[OutT]):
                 decided = decided or found
                 text = found.text
             elif decided is None:
-                decided = run.decide(phase, item.error, name, partial(self._error_text, item.error))
+                settle = partial(self._error_text, item.error)
+                decided = run.decide(phase, item.error, name, settle, is_rejection=True)
                 text = decided.text
             else:
                 text = sentences.invalid_call(str(item.error))
@@ -452,14 +481,14 @@ class ModelTurn(Generic[OutT]):
             slots.append(Observed(text, text, call.id, call.name, ok=False))
         if decided is not None:
             self.retry(decided)
-            if decided.is_retry:
+            if decided.again:
                 return None
-        self.slots = slots
+        self.slots, self._is_sound = slots, False
         return self._begin(phase, plan.reply)
 
     def _error_text(self, error: Exception, decision: Retry | Reprompt, _: bool) -> Settled:
         text = sentences.invalid_call(str(error))
-        return Settled(self._run.fault_text(text, decision))
+        return Settled(self._run.fault_text(text, decision), again=isinstance(decision, Retry))
 
     def _correct(self, phase: Thinking[OutT], malformed: Malformed) -> Observing[OutT] | None:
         """Call the policy for a malformed reply; None repeats the request."""
@@ -472,7 +501,7 @@ class ModelTurn(Generic[OutT]):
     ) -> Observing[OutT] | None:
         """Return the error of a malformed reply to the model; None repeats the request."""
         self.retry(decided)
-        if decided.kind != "reprompt":
+        if decided.again:
             return None
         if malformed.errors:
             observed = self._wrong_answers(malformed, decided.text)
@@ -511,6 +540,7 @@ class ModelTurn(Generic[OutT]):
                 run.step += 1
                 new = (*phase.trail.messages_since(self.emitted), note)
                 run.log.step_started(run.step, new, follows=self.follows, free=True)
+                self.emitted, self.follows = phase.trail.length, False
                 run.tally.free = True
                 messages = (*(phase.messages if self.context is None else self.context.messages), note)
                 output = run.settings.judge.output
@@ -558,7 +588,7 @@ def _context_of(run: RunState[Any], phase: Active[Any]) -> ModelContext:
 
 
 def _no_text(*_: Any) -> Settled:
-    return Settled()
+    return Settled(again=True)
 
 
 def _transport_error(cause: Exception, step: int) -> ModelTransportError:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from wesichain.core.internal import SystemClock
 from wesichain.errors import ConfigError, ReplayMismatchError
-from wesichain.journal.internal import Left, Log, parse
+from wesichain.journal.internal import Left, Log, parse, revived
 
 from .agent import Agent
 from .model_names import AnyModel
@@ -96,8 +96,13 @@ def _refusal(recorded: Log) -> Any:
     left = recorded.body(len(recorded.records) - 1) if str(last).startswith("left ") else None
 
     def refusal(name: str) -> BaseException:
+        found = parse(name)
+        number = recorded.number_of(f"{found.place}end")
+        end = None if number is None else recorded.body(number)
+        if end is not None and end.fault is not None and found.kind != "end":
+            return revived(end.fault)  # what raised it here is no entry
         if is_whole:
-            step = parse(name).step
+            step = found.step
             return ReplayMismatchError(
                 f"the recording has no {name!r}: it ends otherwise, and the program now takes more steps",
                 step_id=step,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from wesichain.core.internal import Mutable, Spent, field
-from wesichain.journal.internal import Begin, Log, ledgers_of
+from wesichain.errors import BudgetExceededError
+from wesichain.journal.internal import Begin, End, Log
 
 
 class RunPlace(Mutable):
@@ -28,6 +29,17 @@ class RunPlace(Mutable):
     @property
     def has_ended(self) -> bool:
         return not self.log.strict and self.log.has(f"{self.place}end")
+
+    @property
+    def has_handoffs(self) -> bool:
+        """Whether the log has a handoff of the run to another agent."""
+        return self.begin is not None and self.log.has_kind(f"{self.place}hand ")
+
+    def attach_limit(self, error: Exception) -> None:
+        """Say of a recorded limit whose it is: of the run that this one is inside of, or of one above."""
+        end = self.log.find(f"{self.place}end", End)
+        if end is not None and end.limit_of is not None and isinstance(error, BudgetExceededError):
+            error.owner = self.link.account.at_place(end.limit_of)
 
     @property
     def spent(self) -> Spent | None:

@@ -108,25 +108,28 @@ class FaultDecision(Value):
     free: bool = False  # whether the next model call spends no step
     delay: float = 0.0
     text: str = ""  # that is returned to the model
-
-    @property
-    def is_retry(self) -> bool:
-        return self.kind == "retry"
+    again: bool = False  # whether the request is sent, or the call is run, again
 
 
 class Settled(Value):
-    """What follows from a policy's decision: the text for the model, and the steps that a retry spends."""
+    """What follows from a policy's decision.
+
+    `text` is for the model; `again` says that the request is sent, or the call is run, again, and `steps` are
+    what that spends at once.
+    """
 
     text: str = ""
+    again: bool = False
     steps: int = 0
 
 
 class LimitAbove(Exception):  # noqa: N818  # carries the error
     """A limit of a run above this one. It ends this run, whatever its `on_limit`, and then that one."""
 
-    def __init__(self, error: BudgetExceededError) -> None:
+    def __init__(self, error: BudgetExceededError, *, is_recorded: bool = False) -> None:
         super().__init__(str(error))
         self.error = error
+        self.is_recorded = is_recorded
 
 
 class Stopped(Exception):  # noqa: N818  # not an error: it was requested
@@ -440,7 +443,7 @@ class RunState(Mutable, Generic[OutT]):
         """Record the refusal of an act by a limit; `steps` were spent by a request that it cut off."""
         owner = limit.owner
         place = owner.place if isinstance(owner, Account) else self.log.place
-        self.log.write(f"limit {name}", Limit(limit.resource, limit.limit, limit.used, place, steps))
+        self.log.write(f"limit {name}", Limit(limit.resource, float(limit.limit), float(limit.used), place, steps))
 
     def refuse_retry(self, name: str, refusal: Exception) -> None:
         """Record that a limit refused another attempt at a call."""
@@ -466,20 +469,22 @@ class RunState(Mutable, Generic[OutT]):
         *,
         text: str = "",
         duration_ms: float = 0.0,
+        is_rejection: bool = False,
     ) -> FaultDecision:
         """The policy's decision on an error, within its bounds, recorded as `decide NAME`.
 
         `settle` is called with a decision that lets the run go on, and with whether it is free. An error that
-        ends the run is raised; `text` is then what the model would have read.
+        ends the run is raised; `text` is then what the model would have read. `is_rejection`: the error is
+        that of a call which cannot be run.
         """
         fault = fault_of(error)
         self.tally.count_fault(fault)
         tool = getattr(error, "tool_name", None) or ""
-        body = Decide(fault, "fail", text=text, tool=tool, ms=duration_ms)
+        body = Decide(fault, "fail", text=text, tool=tool, ms=duration_ms, is_rejection=is_rejection)
         try:
             decision = self._ask_policy(phase, error)
-        except PolicyViolationError:
-            self.log.write(f"decide {name}", body)
+        except PolicyViolationError as violation:
+            self.log.write(f"decide {name}", replace(body, raised=fault_of(violation)))
             raise
         if isinstance(decision, Reprompt) and not self.tally.may_reprompt(fault, decision.strategy):
             decision = Fail()
@@ -491,7 +496,7 @@ class RunState(Mutable, Generic[OutT]):
             raise error
         free = not decision.consume_budget and self.account.take_free_retry()
         settled = settle(decision, free)
-        found = FaultDecision(kind, free, decision.delay, settled.text)
+        found = FaultDecision(kind, free, decision.delay, settled.text or text, settled.again)
         self.log.write(
             f"decide {name}",
             replace(
@@ -499,7 +504,8 @@ class RunState(Mutable, Generic[OutT]):
                 decision=kind,
                 delay=decision.delay,
                 free=free,
-                text=settled.text,
+                text=settled.text or text,
+                again=settled.again,
                 steps=settled.steps,
                 reprompt=isinstance(decision, Reprompt),
             ),
@@ -523,8 +529,9 @@ class RunState(Mutable, Generic[OutT]):
         if known.decision == "fail":
             if keep is not None:
                 keep(known.text)
-            raise revived(known.fault)
-        return FaultDecision(known.decision, known.free, known.delay, known.text)
+            raise revived(known.raised or known.fault)
+        again = known.again or (known.decision == "interrupt" and not known.tool)
+        return FaultDecision(known.decision, known.free, known.delay, known.text, again)
 
     def recorded_rejection(self, name: str) -> FaultDecision | None:
         """The decision that was made before on a call that could not be run."""
@@ -533,7 +540,9 @@ class RunState(Mutable, Generic[OutT]):
     def share_decision(self, name: str, error: AgentError, decided: FaultDecision, text: str) -> None:
         """Record an error that shares the decision on another one of the same reply."""
         tool = getattr(error, "tool_name", None) or ""
-        body = Decide(fault_of(error), decided.kind, text=text, tool=tool, shared=True)
+        body = Decide(
+            fault_of(error), decided.kind, text=text, tool=tool, shared=True, is_rejection=True
+        )
         self.log.write(f"decide {name}", body)
 
     def _ask_policy(self, phase: Active[OutT], error: AgentError) -> PolicyDecision:

@@ -44,7 +44,7 @@ from .memory.history import is_over, messages_of, opening, question_of
 from .model_names import AnyModel, Models, name_of_model
 from .model_turn import ModelTurn
 from .options import Deps, RunOptions, agent_options, as_sinks, random_id, run_options
-from .phases import Completed, Idle, Interrupted, Outcome, begin, outcome_of, with_output
+from .phases import Completed, Failed, Idle, Interrupted, Outcome, begin, outcome_of, with_output
 from .rules.answers import OutputForm, output_form
 from .rules.checks import Checks
 from .rules.reply_judge import judge_of
@@ -197,9 +197,11 @@ class AgentRuntime(Generic[OutT]):
     def name(self) -> str:
         return self.settings.name
 
-    @property
-    def _go(self) -> Go:
+    def _go_with(self, options: RunOptions, *, is_first: bool) -> Go:
         """The entry with which this process begins to work on a run."""
+        if not is_first:
+            has_options = options.settings is not None or options.model is not None or bool(self._reported)
+            return Go(writer_id(), self.settings.name, model=self.settings.model, has_options=has_options)
         if self._writer is None or self._writer.writer != writer_id():
             self._writer = Go(writer_id(), self.settings.name)
         return self._writer
@@ -341,7 +343,8 @@ class AgentRuntime(Generic[OutT]):
         instructions, state = given.instructions, info.state
         budget = info.budget or self.budget
         if budget.cost is not None and self.model not in budget.prices:
-            budget = replace(budget, prices={**budget.prices, self.model: find_price(self.model)})
+            price = find_price(self.model)
+            budget = budget if price is None else replace(budget, prices={**budget.prices, self.model: price})
         return Begin(
             FORMAT,
             self.settings.name,
@@ -401,8 +404,6 @@ class AgentRuntime(Generic[OutT]):
             idle = self._start_at(place, given, history, task)
         advised = () if given.advice is None else given.advice.tools
         tally = Tally(advised=advised) if advised else Tally()
-        if place.link is None:
-            place.log.write("go 1", self._go)
         drive, middleware = self._drive(idle, place, self._first_entry(idle, given), given, tally)
         if not middleware and drive.run.current_agent is None and given.on_open is None:
             return drive
@@ -442,7 +443,7 @@ class AgentRuntime(Generic[OutT]):
         found = fold_begin(place.log, place.place, first)
         info = replace(
             found.info,
-            since=place.log.known,
+            since=0 if place.log.strict else place.log.known,
             settings=given.settings,
             budget=given.kept_budget,
             before=None,
@@ -453,6 +454,8 @@ class AgentRuntime(Generic[OutT]):
     def _past(self, place: RunPlace, given: RunOptions) -> OpenRun[OutT]:
         """A run that its log has to its end."""
         outcome: Outcome[Any] = outcome_of(place.log, place.place)
+        if place.link is not None and isinstance(outcome, Failed):
+            place.attach_limit(outcome.error)
         if isinstance(outcome, Completed):
             outcome = with_output(outcome, self.read_output(outcome.text))
         if place.link is not None:
@@ -520,9 +523,6 @@ class AgentRuntime(Generic[OutT]):
             log.answer(token, Answer(decision, by=options.by or ""))
         log.reopened()
         place = RunPlace(log)
-        given_model = self.settings.model
-        log.write(f"go {log.leg}", Go(writer=writer_id(), program=self.settings.name, model=given_model))
-        log.known = len(log.records) - 1
         return self.open_with(first.task, (), replace(options, place=place))
 
     def _drive(
@@ -540,7 +540,8 @@ class AgentRuntime(Generic[OutT]):
             self._attach_reader(run, options, link)
         if phase.info.step or phase.trail.length > 2:  # a history: its ids are taken
             run.used_ids.update((call.id, None) for call in calls_before(phase))
-        return Drive(run, phase, link, ModelTurn(run, phase, options.stream), first), middleware
+        go = None if link is not None else self._go_with(options, is_first=run.log.log.leg == 1)
+        return Drive(run, phase, link, ModelTurn(run, phase, options.stream), first, go), middleware
 
     def _opened(
         self,
@@ -607,8 +608,9 @@ class AgentRuntime(Generic[OutT]):
         )
         for name in settings.other_models:
             account.price_of(name)  # a limited cost needs one
-        is_plain = not self._may_change and self._call_middleware is None and options.wrap is None
-        backend = self._live if is_plain else self._backend(account, options)
+        may_change = self._may_change or place.has_handoffs
+        is_plain = not may_change and self._call_middleware is None and options.wrap is None
+        backend = self._live if is_plain else self._backend(account, options, may_change=may_change)
         deps = options.deps
         if parent is not None or self.deps.is_declared or self.transfers:
             deps = self.deps_of(options, needed=place.log.refuse is None)
@@ -656,9 +658,9 @@ class AgentRuntime(Generic[OutT]):
             ready = (getattr(sink, "ready", None) for sink in as_sinks(options.events))
             run.pressure = next(filter(None, ready), run.pressure)
 
-    def _backend(self, account: Account, options: RunOptions) -> Backend:
+    def _backend(self, account: Account, options: RunOptions, *, may_change: bool) -> Backend:
         """The backend of a run whose agent or tools can change, or whose calls are wrapped."""
-        if self._may_change:
+        if may_change:
             from .handoffs.current_agent import current_agent_of
 
             return current_agent_of(self, account)

@@ -129,8 +129,7 @@ class Go(Value, omit_defaults=True):
     program: str = ""
     host: str = ""
     model: str = ""
-    settings: ModelSettings | None = None
-    budget: JsonValue = None
+    has_options: bool = False  # this leg has another model, or other settings
     voids: tuple[str, ...] = ()
 
 
@@ -171,6 +170,7 @@ class Reply(Value, omit_defaults=True):
     unpriced: str = ""
     step: int = 0
     flaw: str = ""  # what is wrong with an object that is no reply
+    noted: bool = False  # the request ended with a note that is not part of the messages of the run
     request: Any = ""  # in memory the request itself
 
 
@@ -199,12 +199,14 @@ class Decide(Value, omit_defaults=True):
     delay: float = 0.0
     free: bool = False
     text: str = ""
+    again: bool = False  # the request is sent, or the call is run, again
     tool: str = ""
     ms: float = 0.0
     steps: int = 0  # that a retry of the call spends
     reprompt: bool = False  # counted as a reprompt for the class of the error
     shared: bool = False
-    excluded: bool = False  # the tool is not offered any more
+    is_rejection: bool = False  # of a call that cannot be run
+    raised: Fault | None = None  # of a policy that broke its contract
 
 
 class Limit(Value, omit_defaults=True):
@@ -322,6 +324,8 @@ class Hand(Value, omit_defaults=True):
     task_at: int = 0
     instructions: str = ""
     advice: Advice | None = None
+    follows: bool = False  # the last reply and its results come before `unsent`
+    unsent: tuple[Message, ...] = ()  # the messages before the handoff that no request had
 
 
 class Performed(Value, omit_defaults=True):
@@ -387,6 +391,7 @@ class Left(Value, omit_defaults=True):
     due: float | None = None  # when the run continues by itself
     inside: tuple[str, ...] = ()
     spent: Spent | None = None
+    follows: bool = False
     messages: tuple[Message, ...] = ()  # those that no request had
     step: int = 0
 
@@ -401,10 +406,12 @@ class End(Value, omit_defaults=True):
     text: str = ""
     stopped_by: str | None = None
     fault: Fault | None = None
-    messages: tuple[Message, ...] = ()
+    follows: bool = False  # the last reply and its results come before `messages`
+    messages: tuple[Message, ...] = ()  # those that no request had
     step: int = 0
     agent: str = ""
     spent: Spent | None = None
+    limit_of: str | None = None  # the place of the run whose limit ended it
     place: str = ""  # of the run inside it whose outcome this is, where a middleware ran the task again
 
     @property

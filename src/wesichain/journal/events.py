@@ -70,7 +70,7 @@ class Projection:
         first = record[0]
         if first.__class__ is not str:
             make, place, step, at, *fields = record
-            if not place.startswith(self._place):
+            if not place.startswith(self._place) or not hasattr(make, "kind"):
                 return ()
             self.seq += 1
             return (make(self._run_id, step, self.seq, at, *fields, scope=place[self._size : -1]),)
@@ -131,7 +131,7 @@ class Projection:
 
     def _decide(self, name: Name, body: Decide) -> Iterator[Form]:
         words = name.words
-        call_id = unescape(words[1]) if len(words) == 3 else None
+        call_id = unescape(words[1]) if len(words) == 3 and not body.is_rejection else None
         kind, cause = _kind_and_cause(body.fault, is_of_call=call_id is not None)
         text, tool = body.fault.message, body.tool or None
         yield StepFailed, name.step, kind, text, body.decision, call_id, tool, body.ms, body.free, cause

@@ -35,6 +35,8 @@ from .names import parse as parse
 from .questions import pending_call as pending_call
 from .requests import fingerprint as fingerprint
 from .spending import ledgers_of as ledgers_of
+from .written import LogDecoder as LogDecoder
+from .written import LogEncoder as LogEncoder
 from .written import entry_from_plain as entry_from_plain
 from .written import log_to_plain as log_to_plain
 from .written import read_log as read_log

@@ -41,6 +41,13 @@ class Encoded:
         self.by = by
 
 
+class _Unreadable:
+    """The class of a record in the place of one that cannot be read; it has no event."""
+
+    def __new__(cls, *_: object, **__: object) -> Any:
+        return None
+
+
 class Follower(Protocol):
     """Is called in the thread of the outermost run."""
 
@@ -82,6 +89,7 @@ class Log:
         "_started",
         "_steps",
         "has_questions",
+        "was_given_options",
         "known",
         "leg",
         "records",
@@ -112,6 +120,7 @@ class Log:
         self._steps: dict[tuple[str, int], int] = {}
         self._indexed = 0
         self.has_questions = False
+        self.was_given_options = False  # a later leg had another model or other settings
         self._claimed: set[str] = set()
         self._settled: set[str] = set()  # places whose entries nobody has to ask for
         self._lock = threading.RLock()  # a run inside a call may be in a tool's thread
@@ -121,7 +130,7 @@ class Log:
         self.known = len(self.records)
         entries = [record for record in self.records if record[0].__class__ is str]
         self.leg = 1 + sum(record[0].startswith("go ") for record in entries)
-        self._elapsed = entries[-1][3] if entries else 0.0
+        self._elapsed = self._last_elapsed()
         self._started = self._clock.monotonic()
         self._loop = running_loop()
         self._claimed.clear()
@@ -220,6 +229,14 @@ class Log:
 
     # --- reading -----------------------------------------------------------------------------------
 
+    def entries_in(self, until: int) -> int:
+        """The number of entries among the first `until` records."""
+        return sum(record[0].__class__ is str for record in self.records[:until])
+
+    def forget(self, number: int) -> None:
+        """Put an empty note in the place of a record that cannot be read."""
+        self.records[number] = (_Unreadable, "", 0, 0.0)
+
     @property
     def is_new(self) -> bool:
         """Whether nothing was recorded before this leg."""
@@ -295,14 +312,21 @@ class Log:
                 return False
         return False
 
+    def has_kind(self, prefix: str) -> bool:
+        """Whether the log has an entry whose name begins so."""
+        if self._indexed != len(self.records):
+            self._extend_index()
+        return any(name.startswith(prefix) for name in self._index)
+
     def was_left(self, name: str) -> bool:
         """Whether work on the run has ended before while this call was entered."""
         lefts = (number for found, number in self._index.items() if found.startswith("left "))
         return any(name in self.body(number).inside for number in lefts)
 
-    def has_runs(self, place: str) -> bool:
-        """Whether a run has begun inside a call."""
-        return any(name.endswith("/begin") for name in self.names_inside(place))
+    def have_ended(self, place: str) -> bool:
+        """Whether runs have begun inside a call, and all of them have ended."""
+        begun = [name for name in self.names_inside(place) if name.endswith("/begin")]
+        return bool(begun) and all(self.has(f"{name.removesuffix('begin')}end") for name in begun)
 
     def begin_of(self, place: str) -> Begin | None:
         """The first entry of the run in a place."""
@@ -323,7 +347,14 @@ class Log:
     def answer(self, token: str, answer: Answer) -> None:
         """Record the answer to a question."""
         name = self._question_name(token)
-        self.write(f"{name[: name.rindex('asked ')]}answer {token}", answer)
+        self.enter(f"{name[: name.rindex('asked ')]}answer {token}", answer)
+
+    def enter(self, name: str, body: Any) -> None:
+        """Append an entry that comes from outside, while nobody works on the run."""
+        self.records.append((name, body, self._clock.time(), self._last_elapsed()))
+
+    def _last_elapsed(self) -> float:
+        return next((one[3] for one in reversed(self.records) if one[0].__class__ is str), 0.0)
 
     def has_answer(self, token: str) -> bool:
         name = self._question_name(token)
@@ -400,7 +431,9 @@ class Log:
                     self.has_questions = True
                     self._questions[name[name.rindex("asked ") + len("asked ") :]] = name
                 elif name.startswith("go "):
-                    for voided in cast("Go", self.body(number)).voids:
+                    go = cast("Go", self.body(number))
+                    self.was_given_options = self.was_given_options or go.has_options
+                    for voided in go.voids:
                         self._index.pop(voided, None)
                 self._indexed = number + 1
             self._indexed = len(records)

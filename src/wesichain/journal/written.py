@@ -13,6 +13,7 @@ from typing import Any
 
 from wesichain.core import Event, LlmRequest, Message, Role, StepStarted, ToolCall, ToolDispatched
 from wesichain.core.internal import (
+    BlobReader,
     Value,
     form_of,
     form_to_json,
@@ -20,6 +21,7 @@ from wesichain.core.internal import (
     is_object,
     parse_json,
     replace,
+    to_plain,
 )
 from wesichain.errors import CodecError
 from wesichain.store.entries import Entry
@@ -50,11 +52,17 @@ class Parts:
 class LogEncoder:
     """Writes the records of one log, in order, as entries of a store."""
 
-    __slots__ = ("_calls", "_log", "_next", "_notes", "_seq", "_tasks")
+    __slots__ = ("_calls", "_clean", "_log", "_next", "_notes", "_seq", "_tasks")
 
-    def __init__(self, log: Log, *, since: int = 0, seq: int = 0) -> None:
-        """`since` is the number of the first record that is not written yet, `seq` of the last entry."""
+    def __init__(
+        self, log: Log, *, since: int = 0, seq: int = 0, clean: Callable[[Any], Any] | None = None
+    ) -> None:
+        """`since` is the number of the first record that is not written yet, `seq` of the last entry.
+
+        `clean` removes secrets from bodies, and from the events of notes.
+        """
         self._log = log
+        self._clean = clean
         self._next = since
         self._seq = seq
         self._notes: list[Any] = []
@@ -70,15 +78,25 @@ class LogEncoder:
         """Go on after an entry that somebody else has appended."""
         self._seq = seq
 
-    def take(self, until: int | None = None) -> list[Entry]:
-        """The entries for the records that were added since the last call, up to record number `until`."""
+    def take(
+        self, until: int | None = None, *, refused: Callable[[str, CodecError], None] | None = None
+    ) -> list[Entry]:
+        """The entries for the records that were added since the last call, up to record number `until`.
+
+        `refused` is called with the name of an entry that JSON cannot hold, in place of an exception.
+        """
         records, made = self._log.records, list[Entry]()
         end = len(records) if until is None else until
         while self._next < end:
             record = records[self._next]
             self._next += 1
             if record[0].__class__ is str:
-                made.append(self._entry(record))
+                try:
+                    made.append(self._entry((record[0], self._log.body(self._next - 1), *record[2:])))
+                except CodecError as error:
+                    if refused is None:
+                        raise
+                    refused(record[0], error)
             else:
                 self._notes.append(self._note(record))
         return made
@@ -86,7 +104,8 @@ class LogEncoder:
     def _entry(self, record: Record) -> Entry:
         name, body, at, elapsed = record
         parts = Parts()
-        form = form_of(self._stored(name, body))
+        stored = self._stored(name, body)
+        form = form_of(stored if self._clean is None else self._clean(stored))
         text = form_to_json(form, blobs=parts)
         notes = form_to_json({"elapsed": round(elapsed, 6), "before": self._notes}, blobs=parts)
         self._notes = []
@@ -104,11 +123,15 @@ class LogEncoder:
                 return replace(body, request=fingerprint(body.request))
         elif type(body) is Begin:
             self._tasks[name.removesuffix("begin")] = body
-            return replace(body, fingerprint=body.program_fingerprint)
+            steps = None if body.steps is None else to_plain(body.steps)
+            return replace(body, fingerprint=body.program_fingerprint, steps=steps)
         return body
 
     def _note(self, record: Record) -> Any:
         make, place, step, at, *fields = record
+        if self._clean is not None:
+            event = self._clean(make("", step, 0, at, *fields))
+            fields = [getattr(event, name) for name in event.__struct_fields__ if name not in _GENERAL]
         note: dict[str, Any] = {"kind": make.kind, "step": step, "at": at}
         if place:
             note["place"] = place
@@ -141,24 +164,28 @@ def is_opening(messages: Sequence[Message], begin: Begin) -> bool:
 
 def read_log(log: Log, entries: Iterable[Entry]) -> None:
     """Add the entries of a store to a log that is being opened, with their notes."""
-    decoder = _Decoder(log)
+    decoder = LogDecoder(log)
     for entry in entries:
         decoder.take(entry)
     log.reopened()
 
 
-class _Decoder:
-    """Reads the entries of one log. Bodies are read when somebody needs them; notes at once."""
+class LogDecoder:
+    """Reads the entries of one log. Bodies are read when somebody needs them; notes at once.
 
-    def __init__(self, log: Log) -> None:
+    The bytes of parts are those of the entries so far, or of `blobs`.
+    """
+
+    def __init__(self, log: Log, blobs: BlobReader | None = None) -> None:
         self._log = log
-        self._parts = Parts()
+        self._found = Parts()
+        self._parts: BlobReader = self._found if blobs is None else blobs
         self._replies: dict[str, list[int]] = {}  # the numbers of the records with replies, by place
         self._begins: dict[str, int] = {}
 
     def take(self, entry: Entry) -> None:
         name = parse(entry.name)
-        self._parts.found.update(entry.parts)
+        self._found.found.update(entry.parts)
         notes: Any = parse_json(entry.notes) if entry.notes else {}
         for note in notes.get("before", ()):
             self._log.records.append(self._announcement(note))
@@ -199,7 +226,7 @@ class _Decoder:
 _GENERAL = frozenset({"run_id", "step_id", "seq", "at", "scope", "node", "task_id"})
 
 
-def body_reader(text: str, parts: Parts, *, where: str) -> Callable[[type[Value]], Value]:
+def body_reader(text: str, parts: BlobReader, *, where: str) -> Callable[[type[Value]], Value]:
     """A function that reads the body of an entry as a class."""
 
     def read(kind: type[Value]) -> Value:

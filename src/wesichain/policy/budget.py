@@ -277,8 +277,11 @@ class Account:
 
     def recorded(self, resource: str, limit: float, used: float, place: str) -> BudgetExceededError:
         """The error for a limit that was met before, of this run or of the one above at a place."""
-        owner = next((account for account in self._upwards() if account.place == place), self)
-        return owner._exceeded(resource, limit, used)
+        return (self.at_place(place) or self)._exceeded(resource, limit, used)
+
+    def at_place(self, place: str) -> Account | None:
+        """The account of the run at a place: this one, or one above."""
+        return next((account for account in self._upwards() if account.place == place), None)
 
     def _exceeded(self, resource: str, limit: float, used: float) -> BudgetExceededError:
         return BudgetExceededError(

@@ -9,7 +9,7 @@ from .metrics import Figures, Metrics
 from .recordings.folder import RunSummary, find_run, list_runs, prune
 from .recordings.parts_folder import parts_folder
 from .recordings.recorder import Recorder
-from .recordings.recording import RecordedCall, RecordedStep, Recording, load, read_new
+from .recordings.recording import RecordedCall, RecordedStep, Recording, RecordingReader, load
 from .redaction.redactor import Redactor, redact
 from .sinks import BufferedSink, CollectingSink
 from .terminal import neutralise
@@ -26,6 +26,7 @@ __all__ = [
     "RecordedStep",
     "Recorder",
     "Recording",
+    "RecordingReader",
     "Redactor",
     "RunSummary",
     "diff",
@@ -35,6 +36,5 @@ __all__ = [
     "neutralise",
     "parts_folder",
     "prune",
-    "read_new",
     "redact",
 ]

@@ -112,8 +112,8 @@ class Batch(Generic[OutT]):
         attempt = 1
         while (result := log.find(f"call {self._name(call, attempt)}", Result)) is not None:
             inside = call_place(place, call.id, attempt)
-            if log.log.strict and log.log.has_runs(inside):
-                return  # the runs inside are compared too
+            if log.log.strict and self._is_compared(call, inside):
+                return  # the run inside is compared too
             self.attempts[call.id] = attempt
             log.log.settle(inside)
             if result.fault is None:
@@ -121,14 +121,18 @@ class Batch(Generic[OutT]):
                 self.slots[index] = _observed(call, result)
                 return
             run.tally.count_tool_failure(result.tool, limit=run.settings.exclude_after)
-            self._keep_text(index, call, sentences.tool_error(result.fault.message))
+            keep = partial(self._keep_text, index, call)
+            keep(sentences.tool_error(result.fault.message))
             self._check_limit(call, attempt)
-            found = run.recorded_decision(self._name(call, attempt), partial(self._keep_text, index, call))
-            if found is None or found.text:
-                self._keep_text(index, call, sentences.tool_error("") if found is None else found.text)
+            found = run.recorded_decision(self._name(call, attempt), keep)
+            if found is None:  # a limit that was met inside it, and that this program does not have
                 return
-            self.slots[index] = None
+            keep(found.text)
+            if not found.again:
+                return
             attempt += 1
+            self._check_limit(call, attempt)
+            self.slots[index] = None
         self._check_limit(call, attempt)
         name = self._name(call, attempt)
         has_begun = log.find(f"call {name} ?", Intent) is not None and not log.has(f"tool {name} 1")
@@ -137,6 +141,11 @@ class Batch(Generic[OutT]):
             self.slots[index] = failed(call, sentences.outcome_unknown(call.name))
             return
         self.attempts[call.id] = attempt - 1
+
+    def _is_compared(self, call: ToolCall, inside: str) -> bool:
+        """Whether a replay runs the agent inside a call again, to compare what it does."""
+        tool = self.run.settings.registry.get(call.name)
+        return tool is not None and tool.is_agent and self.run.log.log.have_ended(inside)
 
     def _check_limit(self, call: ToolCall, attempt: int) -> None:
         """Raise the limit that refused an attempt at a call, or was met inside it, if the log has one."""
@@ -224,7 +233,7 @@ class Batch(Generic[OutT]):
                     prepared = self.slots[index]
                     if not isinstance(prepared, PreparedCall):
                         continue
-                    result = await self._dispatch(prepared)  # as `_settle` does, in 3 % less of a hop's time
+                    result = await self._result(prepared)  # as `_settle` does, in 3 % less of a hop's time
                     delay = self._arrive(index, prepared, result)
                     if delay is None:
                         await self._wait_for(prepared.call, result.error)
@@ -388,11 +397,22 @@ class Batch(Generic[OutT]):
 
     async def _run_once(self, index: int, prepared: PreparedCall) -> float | None:
         """Run a call once. Returns the seconds to wait before a retry, as `_arrive()` does."""
-        result = await self._dispatch(prepared)
+        result = await self._result(prepared)
         delay = self._arrive(index, prepared, result)
         if delay is None:
             await self._wait_for(prepared.call, result.error)
         return delay
+
+    async def _result(self, prepared: PreparedCall) -> ToolResult:
+        """The result of a call. A limit that refuses it, or cuts it off, is recorded."""
+        try:
+            return await self._dispatch(prepared)
+        except (BudgetExceededError, LimitAbove) as error:
+            call, has_begun = prepared.call, prepared.call.id in self._open
+            name = self._name(call, self.attempts.get(call.id, 0) + (0 if has_begun else 1))
+            if not self.run.log.has(f"limit {name}"):
+                self.run.refused(name, error.error if isinstance(error, LimitAbove) else error)
+            raise
 
     def _arrive(self, index: int, prepared: PreparedCall, result: ToolResult) -> float | None:
         """Record the result of a call: its slot has the observation, or the prepared call for a retry.
@@ -511,12 +531,12 @@ class Batch(Generic[OutT]):
                 is_unknown = isinstance(cause, ToolTimeoutError)
                 return Settled(sentences.outcome_unknown(call.name) if is_unknown else text)
             refusal = run.refusal(free=free)
-            return Settled(steps=0 if free or refusal is not None else 1)
+            return Settled(again=True, steps=0 if free or refusal is not None else 1)
 
         found = run.decide(
             self._phase, error, name, settle, text=text, duration_ms=result.duration_ms
         )
-        if found.text:
+        if not found.again:
             self.slots[index] = failed(call, found.text)
             return found.delay
         if refusal is not None:
@@ -533,6 +553,11 @@ class Batch(Generic[OutT]):
     def done(self) -> tuple[Observed, ...]:
         """The observations of the calls that have ended."""
         return tuple(slot for slot in self.slots if isinstance(slot, Observed))
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every call has ended."""
+        return all(isinstance(slot, Observed) for slot in self.slots)
 
     def inside(self) -> tuple[str, ...]:
         """The names of the calls that are entered again when the run goes on."""

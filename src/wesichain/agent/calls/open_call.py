@@ -171,6 +171,7 @@ class OpenCall(Mutable):
             "scope": run.scope,
             "link": self,
             "budget": run.account,
+            "emit": None,
         }
 
     # --- questions of the call itself ----------------------------------------------------------------

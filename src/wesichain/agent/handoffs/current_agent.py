@@ -21,7 +21,7 @@ from wesichain.agent.run_state import RunState, Settings
 from wesichain.agent.trail import Observed
 from wesichain.core import LlmRequest, LlmResponse, Message, Role, ToolCall, ToolSpec
 from wesichain.core.internal import Advice, LogView, PendingCall, ToolsOffered, replace
-from wesichain.errors import AgentError, ConfigError, DuplicateToolError
+from wesichain.errors import AgentError, ConfigError, DuplicateToolError, ReplayMismatchError
 from wesichain.journal.internal import Hand, Offer
 from wesichain.middleware import Middleware
 from wesichain.policy.internal import Account
@@ -268,9 +268,16 @@ class CurrentAgent(Backend):
         return run.log.find(f"hand {run.step}", Hand) if run.is_recorded else None
 
     async def hand_over(
-        self, phase: Observing[Any], handoff: Handoff | None, hand: Hand | None
+        self,
+        phase: Observing[Any],
+        handoff: Handoff | None,
+        hand: Hand | None,
+        unsent: tuple[bool, tuple[Message, ...]],
     ) -> Thinking[Any]:
-        """Continue the run as another agent, with its instructions, or as the log has it (`hand`)."""
+        """Continue the run as another agent, with its instructions, or as the log has it (`hand`).
+
+        `unsent` are the messages that no request had.
+        """
         run = self._run
         if hand is None:
             assert handoff is not None, "one of the two is given"
@@ -278,9 +285,10 @@ class CurrentAgent(Backend):
             run.log.refuse(name)
             hand = await self._handoff(phase, handoff, target)
             self._act_as(target)
-            hand = replace(hand, tools=run.specs())
+            hand = replace(hand, tools=run.specs(), follows=unsent[0], unsent=unsent[1])
             run.log.write(name, hand)
         else:
+            self._check_instructions(hand)
             self._act_as(self._member(hand.target))
         run.tally.advised = () if hand.advice is None else hand.advice.tools
         self._reported = run.specs()
@@ -289,6 +297,23 @@ class CurrentAgent(Backend):
         messages = [Message(Role.SYSTEM, hand.system), *shown] if hand.system else shown
         first_new = len(messages) - len(shown) + hand.task_at
         return handed_over(phase, hand.target, messages, first_new)
+
+    def _check_instructions(self, hand: Hand) -> None:
+        """In a replay, raise if the other agent has other instructions than the recorded ones."""
+        run, agent = self._run, self._team.get(hand.target)
+        if not run.log.log.strict or agent is None or agent.fixed_instructions is None:
+            return
+        words = agent.fixed_instructions
+        text = self._staged(agent).system(words if hand.advice is None else hand.advice.under(words))
+        if text != hand.system:
+            raise ReplayMismatchError(
+                f"the instructions of {hand.target!r} are others than the recorded ones: recorded "
+                f"{hand.system[:200]!r}, now {text[:200]!r}",
+                step_id=run.step,
+                name=f"{run.log.place}hand {run.step}",
+                expected=hand.system,
+                actual=text,
+            )
 
     async def _handoff(self, phase: Observing[Any], handoff: Handoff, target: TeamMember) -> Hand:
         """What the other agent begins with: the messages, its instructions, and its advice."""

@@ -284,6 +284,11 @@ class NotAReply:
         """What is wrong with a value that a model returned in place of a reply."""
         return _shape_flaw(reply)
 
+    @staticmethod
+    def flaw_of_calls(reply: LlmResponse) -> str:
+        """What is wrong with the form of a reply's calls, which no log can hold then; "" if nothing is."""
+        return next((_call_flaw(call) for call in reply.tool_calls if not is_call(call)), "")
+
 
 def judge_of(registry: ToolRegistry, output: OutputForm[OutT]) -> ReplyJudge[OutT]:
     """The judge for these tools and this form of answer. No tool may have the name of a final tool."""
