@@ -299,12 +299,13 @@ class Batch(Generic[OutT]):
         run, call = self.run, prepared.call
         attempt = self.attempts.get(call.id, 0) + 1
         name = self._name(call, attempt)
-        if run.log.log.refuse is not None and not prepared.tool.is_agent:
+        is_compared = run.log.log.refuse is not None and run.log.has(f"call {name}")
+        if not (is_compared and prepared.tool.is_agent):
             run.log.refuse(f"call {name}")
-        refusal = run.account.take_tool_call()
-        if refusal is not None:
-            run.refused(name, refusal)
-            raise refusal if refusal.owner is run.account else LimitAbove(refusal)
+            refusal = run.account.take_tool_call()
+            if refusal is not None:
+                run.refused(name, refusal)
+                raise refusal if refusal.owner is run.account else LimitAbove(refusal)
         self.attempts[call.id] = attempt
         self._open[call.id] = None
         log, tool = run.log, prepared.tool
