@@ -41,7 +41,7 @@ def fold(log: Log, place: str = "") -> Folded:
     if reader.end is not None and reader.end.place:
         return replace(fold(log, reader.end.place), end=reader.end)
     info = reader.info()
-    spent = ledgers_of(log, len(log.records)).get(place)
+    spent = ledgers_of(log, len(log.records)).by_place.get(place)
     elapsed = next((one[3] for one in reversed(log.records) if one[0].__class__ is str), 0.0)
     end, left = reader.end, reader.left
     last = end or left

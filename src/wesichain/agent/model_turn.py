@@ -345,12 +345,12 @@ class ModelTurn(Generic[OutT]):
         self, phase: Thinking[OutT], reply: LlmResponse, *, is_known: bool
     ) -> Phase[OutT] | None:
         """Take the transition that a reply leads to; None repeats the request."""
-        run, judge = self._run, self._run.settings.judge
+        run = self._run
         decided = run.recorded_decision(f"{run.step} 1") if is_known else None
         if is_known and run.current_agent is not None and run.current_agent.is_dynamic:
             if not all(run.is_settled(call.id) for call in reply.tool_calls):
                 await run.current_agent.offer_again(phase)  # the tools of that step
-        verdict = judge.judge(
+        verdict = run.settings.judge.judge(
             reply,
             step_id=run.step,
             used_ids=run.used_ids,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from wesichain.core import StepStarted
@@ -22,7 +22,7 @@ from wesichain.errors import CodecError, ReplayMismatchError
 from .entries import Answer, Asked, Begin, Go, body_type
 from .names import parse, places_above
 from .questions import pending_call
-from .spending import Ledger, ledgers_of
+from .spending import Ledgers, ledgers_of
 
 B = TypeVar("B", bound=Value)
 Record: TypeAlias = tuple[Any, ...]  # (name, body, at, elapsed), or (event class, place, step, at, *fields)
@@ -107,7 +107,7 @@ class Log:
         self.writer: LogWriter | None = None
         self.refuse: Callable[[str], BaseException] | None = None  # in a replay: what an act raises
         self.strict = False  # whether a request has to be the recorded one, whatever program it is
-        self._ledgers: Mapping[str, Ledger] | None = None  # before this leg
+        self._ledgers: Ledgers | None = None  # before this leg
         self._left: list[str] = []
         self._questions: dict[str, str] = {}  # the names of questions, by token
         self._clock = clock
@@ -408,10 +408,17 @@ class Log:
 
     def spent_in(self, place: str) -> Spent | None:
         """What the run in a place, and those inside it, had spent before this leg."""
+        found = self._known_ledgers().by_place.get(place)
+        return None if found is None else found.spent(self._elapsed)
+
+    def is_counted(self, name: str) -> bool:
+        """Whether a `once` call that was begun before this leg is part of what was spent."""
+        return name in self._known_ledgers().open_calls
+
+    def _known_ledgers(self) -> Ledgers:
         if self._ledgers is None:
             self._ledgers = ledgers_of(self, self.known)
-        found = self._ledgers.get(place)
-        return None if found is None else found.spent(self._elapsed)
+        return self._ledgers
 
     def _extend_index(self) -> None:
         with self._lock:

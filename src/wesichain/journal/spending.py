@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 from wesichain.core import Usage
 from wesichain.core.internal import NO_USAGE, Mutable, Spent, field
 
-from .entries import Begin, Decide, Intent, Limit, ModelCall, Reply, Result, View
+from .entries import Decide, Intent, Limit, ModelCall, Reply, Result, View
 from .names import parse, places_above
 
 
@@ -18,8 +17,6 @@ class AnyLog(Protocol):
     records: list[tuple[Any, ...]]
 
     def body(self, number: int) -> Any: ...
-
-    def has(self, name: str) -> bool: ...
 
 
 class Ledger(Mutable):
@@ -47,33 +44,58 @@ class Ledger(Mutable):
             self.unpriced[unpriced] = self.unpriced.get(unpriced, NO_USAGE) + usage
 
 
-def ledgers_of(log: AnyLog, until: int) -> Mapping[str, Ledger]:
-    """The spending below each place, from the first `until` records of a log.
+class Ledgers(Mutable):
+    """The spending below each place of a log.
 
-    Every entry is charged, whether the program asks for it again or not.
+    Every entry is charged, whether the program asks for it again or not. A `once` call is charged when it
+    begins, unless it was left while something inside it waited: then it is charged when it is entered again.
     """
-    ledgers: dict[str, Ledger] = {"": Ledger()}
-    for number in range(until):
-        record = log.records[number]
-        if record[0].__class__ is not str:
-            continue
-        name = parse(record[0])
-        if name.kind not in _CHARGED:
-            continue
-        body = log.body(number)
-        for place in places_above(name.place):
+
+    by_place: dict[str, Ledger] = field(default_factory=lambda: {"": Ledger()})
+    open_calls: set[str] = field(default_factory=set[str])  # the names of `once` calls that are charged
+
+    def take(self, name: str, body: Any, elapsed: float) -> None:
+        """Charge one entry."""
+        found = parse(name)
+        if found.kind == "left":
+            for call in body.inside:
+                if call in self.open_calls:
+                    self.open_calls.remove(call)
+                    self._charge_call(parse(call).place, -1)
+            return
+        ledgers = self.by_place
+        for place in places_above(found.place):
             ledger = ledgers.get(place)
             if ledger is None:
-                ledger = ledgers[place] = Ledger(begun_at=record[3])
-            if name.kind != "begin":
-                _charge(ledger, body, is_own=place == name.place, log=log, name=record[0])
+                ledger = ledgers[place] = Ledger(begun_at=elapsed)
+            _charge(ledger, body, is_own=place == found.place, name=name)
+        call = name.partition(" ?")[0]
+        if isinstance(body, Intent) and found.kind == "call":
+            if call not in self.open_calls:
+                self.open_calls.add(call)
+                self._charge_call(found.place, 1)
+        elif isinstance(body, Result) and found.kind == "call" and call not in self.open_calls:
+            self._charge_call(found.place, 0 if body.provided else 1)
+
+    def _charge_call(self, place: str, count: int) -> None:
+        for one in places_above(place):
+            self.by_place[one].tool_calls += count
+
+
+def ledgers_of(log: AnyLog, until: int) -> Ledgers:
+    """The spending below each place, from the first `until` records of a log."""
+    ledgers = Ledgers()
+    for number in range(until):
+        record = log.records[number]
+        if record[0].__class__ is str and parse(record[0]).kind in _CHARGED:
+            ledgers.take(record[0], log.body(number), record[3])
     return ledgers
 
 
-_CHARGED = frozenset({"begin", "ask", "model", "view", "call", "decide", "limit"})
+_CHARGED = frozenset({"begin", "ask", "model", "view", "call", "decide", "limit", "left"})
 
 
-def _charge(ledger: Ledger, body: Any, *, is_own: bool, log: AnyLog, name: str) -> None:
+def _charge(ledger: Ledger, body: Any, *, is_own: bool, name: str) -> None:
     match body:
         case Reply(reply=reply, free=free):
             ledger.steps += 0 if free else 1
@@ -85,10 +107,6 @@ def _charge(ledger: Ledger, body: Any, *, is_own: bool, log: AnyLog, name: str) 
                 ledger.charge_tokens(reply.usage, body.cost, body.unpriced)
         case View(usage=usage, cost=cost, unpriced=unpriced):
             ledger.charge_tokens(usage, cost, unpriced)
-        case Intent() if name.endswith(" ?"):  # not where it was entered again
-            ledger.tool_calls += 1
-        case Result(provided=False) if not log.has(f"{name} ?"):
-            ledger.tool_calls += 1
         case Limit(steps=steps):
             ledger.steps += steps
         case Decide(steps=steps, free=free):

@@ -55,6 +55,7 @@ class Batch(Generic[OutT]):
     """
 
     __slots__ = (
+        "_compared",
         "_is_over",
         "_open",
         "_phase",
@@ -82,6 +83,7 @@ class Batch(Generic[OutT]):
         self.waiting: list[str] = []
         self._open: dict[str, OpenCall | None] = {}  # calls that were dispatched and have not ended
         self._is_over = False
+        self._compared: list[int] = []
         self.repeats: tuple[ToolCall | None, str, int] | None = None  # the guard's count, with these calls
 
     def _name(self, call: ToolCall, attempt: int) -> str:
@@ -91,8 +93,12 @@ class Batch(Generic[OutT]):
     # --- what the log has ----------------------------------------------------------------------------
 
     def take_recorded(self) -> None:
-        """Take the results that the log has. An error that ended the run is raised, after all results."""
+        """Take the results that the log has. An error that ended the run is raised, after all results.
+
+        A replay runs agents inside calls again, to compare what they do.
+        """
         ending: tuple[int, Exception] | None = None
+        self._compared = []
         for index, call in enumerate(self._phase.reply.tool_calls):
             if not isinstance(self.slots[index], Observed):
                 try:
@@ -105,6 +111,9 @@ class Batch(Generic[OutT]):
                         ending = place, error
         if ending is not None:
             raise ending[1]
+        for index in self._compared:
+            self.slots[index] = None
+            self.attempts[self._phase.reply.tool_calls[index].id] -= 1
 
     def _take_recorded(self, index: int, call: ToolCall) -> None:
         """Take the attempts at one call that have ended."""
@@ -113,7 +122,7 @@ class Batch(Generic[OutT]):
         while (result := log.find(f"call {self._name(call, attempt)}", Result)) is not None:
             inside = call_place(place, call.id, attempt)
             if log.log.strict and self._is_compared(call, inside):
-                return  # the run inside is compared too
+                self._compared.append(index)
             self.attempts[call.id] = attempt
             log.log.settle(inside)
             if result.fault is None:
@@ -302,7 +311,8 @@ class Batch(Generic[OutT]):
         is_compared = run.log.log.refuse is not None and run.log.has(f"call {name}")
         if not (is_compared and prepared.tool.is_agent):
             run.log.refuse(f"call {name}")
-            refusal = run.account.take_tool_call()
+            is_counted = run.is_recorded and run.log.log.is_counted(f"{run.log.place}call {name}")
+            refusal = None if is_counted else run.account.take_tool_call()
             if refusal is not None:
                 run.refused(name, refusal)
                 raise refusal if refusal.owner is run.account else LimitAbove(refusal)

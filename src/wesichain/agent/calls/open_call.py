@@ -75,12 +75,13 @@ class OpenCall(Mutable):
                     f"the call of {self.call.name!r} has ended, and a run of {agent!r} was to start inside it; "
                     f"await the run before the tool returns, or start it without parent="
                 )
-            if key is not None:
-                return self._claim_key(agent, key)
             if alone:
-                place = numbered_place(self.place, agent, 1)
-            else:
-                place = self._claim_task(agent, task)
+                return numbered_place(self.place, agent, 1)
+            try:
+                place = self._claim_task(agent, task) if key is None else self._claim_key(agent, key)
+            except (ConfigError, JournalMismatchError) as error:
+                self.run_failed(error)
+                raise
             self._claimed.add(place)
             return place
 
@@ -91,7 +92,6 @@ class OpenCall(Mutable):
                 f"the key {key!r} is used for two runs of {agent!r} in one call of {self.call.name!r}; give "
                 f"each run a key of its own"
             )
-        self._claimed.add(place)
         return place
 
     def _claim_task(self, agent: str, task: str) -> str:
