@@ -292,7 +292,7 @@ class _Call(Caller):
         if known is not None:
             return ToolResult(call.id, call.name, known.value, None, known.ms, known.finish, known.parts)
         result = await self._backend.live.call(prepared, self)
-        if result.ok:
+        if result.ok and not ctx.source.waits(call.id, None):
             log.call_ended(name, result)
         return result
 

@@ -365,6 +365,11 @@ class Batch(Generic[OutT]):
     def context(self, call: ToolCall) -> ToolContext:
         return _context(self, call.id, self.attempts[call.id])
 
+    def waits(self, call_id: str, error: BaseException | None) -> bool:
+        """Whether a call that has returned is entered again, because of something inside it."""
+        opened = self._open.get(call_id)
+        return opened is not None and opened.waits(error)
+
     def late(self, ctx: ToolContext) -> dict[str, Any]:
         """The fields that a context gets when they are read."""
         return self._open_call(ctx.call_id, ctx.attempt).late(ctx.step_id)
