@@ -40,6 +40,7 @@ from wesichain.core import (
     to_json,
 )
 from wesichain.core.events import HandedOff, ToolsOffered
+from wesichain.errors import JournalMismatchError
 
 ENDS = (RunCompleted, RunFailed, RunInterrupted)
 UNKNOWN = "OUTCOME UNKNOWN"
@@ -145,6 +146,11 @@ def may_ask_again(spec: AgentSpec) -> bool:
     )
 
 
+def has_open_questions(outcome: Outcome[str]) -> bool:
+    """Whether the run ended while a question was open, which is answered where the run is stopped before its end."""
+    return any(True for _ in outcome.info.log.questions())
+
+
 async def strays_end() -> None:
     """Wait for what runs that were given up still do: it belongs to the world that they began in."""
     strays = asyncio.all_tasks() - {asyncio.current_task()}
@@ -168,7 +174,14 @@ async def check_tree(spec: AgentSpec, cuts: Sequence[tuple[int, ...]], *, stream
         left = cut[0] % (3 * expected.steps) if number == 0 else None  # or left between two of its steps
         other = World()
         with over(other):
-            outcome, told = await to_the_end(spec, stop_at=stops, leave_after=left, write=True, stream=stream)
+            try:
+                outcome, told = await to_the_end(
+                    spec, stop_at=stops, leave_after=left, write=True, stream=stream
+                )
+            except JournalMismatchError as error:
+                assert "give key=" in str(error)  # branches that start runs of one agent, refused by name
+                assert max(other.effects.values(), default=0) <= 1
+                continue
             await strays_end()
         check_log(told)
         await check_replay(spec, outcome, summary(outcome))
@@ -176,7 +189,7 @@ async def check_tree(spec: AgentSpec, cuts: Sequence[tuple[int, ...]], *, stream
         if any(UNKNOWN in message.text for message in outcome.messages):
             assert max(other.effects.values(), default=0) <= 1
             continue  # a call that may run once was cut off, and the model was told
-        if is_race(events) or is_race(told):
+        if is_race(events) or is_race(told) or has_open_questions(live):
             assert max(other.effects.values(), default=0) <= 1
             continue
         assert summary(outcome) == expected, f"stopped at {stops}"

@@ -55,6 +55,7 @@ class ModelTurn(Generic[OutT]):
 
     def __init__(self, run: RunState[OutT], phase: Active[OutT], stream: bool) -> None:
         self._run = run
+        run.turn = self
         self._stream = stream
         self._delay = 0.0
         self.limit = self.slots = self.context = None
@@ -270,6 +271,11 @@ class ModelTurn(Generic[OutT]):
             f"ask {number}", Reply(None, fault, ms, free=run.tally.free, step=last, request=request)
         )
         return _transport_error(cause, run.step)
+
+    def give_up(self) -> None:
+        """Give back the step of a request that is under way, whose reply nobody takes."""
+        if self.is_asking:
+            self._give_back_step()
 
     def _give_back_step(self) -> None:
         if self.limit is None and not self._run.tally.free:

@@ -172,6 +172,7 @@ class RunState(Mutable, Generic[OutT]):
     pressure: Callable[[], Coroutine[Any, Any, None]] | None = field(default=None, init=False)
     # Pieces of an answer that are held back until it is checked.
     pending_deltas: list[tuple[Any, int, Any]] | None = field(default=None, init=False)
+    turn: Any = field(default=None, init=False)  # the `ModelTurn`
     batch: Any = field(default=None, init=False)  # the `Batch` of calls that are being run
     current_agent: Any = field(default=None, init=False)  # if the agent or its tools can change
     asked_at: float = field(default=0.0, init=False)  # when the model was last called
@@ -250,6 +251,8 @@ class RunState(Mutable, Generic[OutT]):
         """End a run that still works after its call has ended, and detach its account."""
         if self.batch is not None:
             self.batch.give_up()
+        elif self.turn is not None:
+            self.turn.give_up()
         self.log.interrupted(0, reason, Spent())
         self.account.detach()
 

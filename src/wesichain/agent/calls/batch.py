@@ -110,10 +110,22 @@ class Batch(Generic[OutT]):
                     if ending is None or place < ending[0]:
                         ending = place, error
         if ending is not None:
+            self._take_decisions()
             raise ending[1]
         for index in self._compared:
             self.slots[index] = None
             self.attempts[self._phase.reply.tool_calls[index].id] -= 1
+
+    def _take_decisions(self) -> None:
+        """Take what people have refused or provided, of calls of which the log has no result."""
+        for index, call in enumerate(self._phase.reply.tool_calls):
+            answer = self.run.answers.get(call.id)
+            if answer is None or isinstance(self.slots[index], Observed):
+                continue
+            prepared = self._check(index)
+            found = decided(self.run, prepared, answer) if isinstance(prepared, PreparedCall) else prepared
+            if isinstance(found, Observed):
+                self.slots[index] = found
 
     def _take_recorded(self, index: int, call: ToolCall) -> None:
         """Take the attempts at one call that have ended."""
@@ -504,6 +516,8 @@ class Batch(Generic[OutT]):
         """End all open calls for good, because the call that this run is part of has ended."""
         for slot in self.slots:
             if isinstance(slot, PreparedCall) and slot.call.id in self._open:
+                if slot.tool.effect != "once" or slot.tool.is_agent:
+                    self.run.account.spend_tool_call(-1)
                 self._end(slot.call, sentences.CUT, "cancelled")
 
     def _fail(
