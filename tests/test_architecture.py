@@ -269,6 +269,7 @@ RULES = (
     stored_data_stays_data,
     nothing_is_left_unfinished,
     locks_are_reentrant,
+    only_the_platform_room_depends_on_the_system,
 )
 
 
