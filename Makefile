@@ -14,7 +14,7 @@ export WESICHAIN_MODELS ?= $(CURDIR)/.cache/models
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-quick test-model test-slow check format format-check lint types bench bench-gate bench-peers docs lock release test-all clean
+.PHONY: help install demo test test-quick test-systems test-model test-slow check format format-check lint types bench bench-gate bench-peers docs lock release test-all clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -62,6 +62,9 @@ test: $(STAMP)   ## run the test suite; the first time, install the dependencies
 
 test-quick: $(STAMP) ## run the first case of each test, mostly without processes, servers and databases
 	@WESICHAIN_QUICK=1 $(BIN)/python -m pytest -q $(SPREAD) 2 -m "not slow and not model" $(HANGS)
+
+test-systems: $(STAMP) ## run the programs that have to do the same on every system: under shims on Linux
+	@$(BIN)/python -m pytest -q tests/platform $(HANGS)
 
 test-model: $(STAMP) ## run the tests with a real model: smollm2-135m, downloaded the first time (98 MB)
 	@echo "==> a real model: half a minute of CPU time"

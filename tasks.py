@@ -66,6 +66,11 @@ def test() -> None:
     run(dev(), "-m", "pytest", "-n", "3", "--dist", "worksteal", "-m", "not slow and not model and not types")
 
 
+def test_systems() -> None:
+    """Run the programs that have to do the same on every system: as it is here, or on Linux under shims."""
+    run(dev(), "-m", "pytest", "tests/platform")
+
+
 def test_model() -> None:
     """Run the tests with a real model: smollm2-135m, downloaded the first time."""
     run(dev(), "-m", "pytest", "-m", "model and not slow", "tests/llm/local")
@@ -108,7 +113,7 @@ def docs() -> None:
 
 TASKS: dict[str, Callable[[], None]] = {
     task.__name__.replace("_", "-"): task
-    for task in (install, demo, test, test_model, test_slow, lint, types, check, docs)
+    for task in (install, demo, test, test_systems, test_model, test_slow, lint, types, check, docs)
 }
 
 

@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.platform.unix_only import SYSTEMS, absent_modules, absent_names
 
 SOURCE = ROOT / "src" / "wesichain"
 FILES = sorted(SOURCE.rglob("*.py"))
 
 FLOORS = [
-    {"errors", "_version"},
+    {"errors", "_version", "platform"},
     {"_elsewhere"},
     {"core"},
     {"store"},
@@ -189,6 +190,78 @@ def locks_are_reentrant(path: Path) -> None:
             assert ast.unparse(node) != "threading.Lock", f"line {node.lineno}: threading.Lock"
 
 
+PLATFORM = SOURCE / "platform"
+# What typeshed declares for some systems alone, and what all have but not alike.
+SOME_SYSTEMS_MODULES = frozenset().union(*map(absent_modules, SYSTEMS))
+NOT_ALIKE = {
+    "os": "name open dup dup2 fsync replace rename kill waitpid closerange lseek supports_dir_fd supports_fd",
+    "sys": "platform",
+    "platform": "system uname platform",
+}
+NOT_ALIKE_METHODS = {"add_signal_handler", "remove_signal_handler", "add_reader", "add_writer"}
+NOT_ALIKE_KEYWORDS = {
+    *("dir_fd", "src_dir_fd", "dst_dir_fd", "pass_fds", "preexec_fn", "start_new_session", "process_group"),
+    *("creationflags", "startupinfo"),
+}
+
+
+@cache
+def differs(module: str, name: str) -> bool:
+    """Whether a name of the standard library is missing on a system, or does not mean the same on all."""
+    if name in NOT_ALIKE.get(module, "").split():
+        return True
+    return module in sys.stdlib_module_names and any(name in absent_names(module, each) for each in SYSTEMS)
+
+
+def only_the_platform_room_depends_on_the_system(path: Path) -> None:
+    if path.is_relative_to(PLATFORM):
+        return
+    modules: dict[str, str] = {}
+    for node in nodes_of(path):
+        if isinstance(node, ast.Import):
+            modules |= {alias.asname or alias.name: alias.name for alias in node.names}
+    for node in nodes_of(path):
+        assert not (found := next(iter(_of_some_systems(node, modules)), "")), f"line {node.lineno}: {found}"  # type: ignore[attr-defined]
+
+
+def _of_some_systems(node: ast.AST, modules: dict[str, str]) -> Iterator[str]:
+    match node:
+        case ast.Import(names=names):
+            yield from (alias.name for alias in names if alias.name.split(".")[0] in SOME_SYSTEMS_MODULES)
+        case ast.ImportFrom(module=str(module), names=names, level=0):
+            if module in SOME_SYSTEMS_MODULES:
+                yield module
+            yield from (f"{module}.{alias.name}" for alias in names if differs(module, alias.name))
+        case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in modules:
+            if differs(modules[name], attribute):
+                yield f"{modules[name]}.{attribute}"
+        case ast.Call(
+            func=ast.Name(id="getattr" | "hasattr"), args=[ast.Name(id=name), ast.Constant(str(of)), *_]
+        ):
+            if name in modules and differs(modules[name], of):
+                yield f"{modules[name]}.{of}"
+        case ast.Call(func=function, args=args, keywords=keywords):
+            given = {keyword.arg for keyword in keywords if keyword.arg}
+            yield from (f"{each}=" for each in given & NOT_ALIKE_KEYWORDS)
+            if isinstance(function, ast.Attribute) and ast.unparse(function.value) not in modules:
+                yield from _of_method(function.attr, args, given)
+        case ast.Constant(value=str(text)) if text.startswith(("/proc/", "/dev/", "/etc/", "/tmp/")):
+            yield text
+        case _:
+            pass
+
+
+def _of_method(method: str, args: list[ast.expr], keywords: set[str]) -> Iterator[str]:
+    if method in NOT_ALIKE_METHODS or (method in ("replace", "rename") and len(args) == 1 and not keywords):
+        yield f".{method}()"
+    mode = args[0].value if args and isinstance(args[0], ast.Constant) else ""
+    writes = method == "write_text" or (method == "open" and re.fullmatch(r"[wax]\+?", str(mode)))
+    if writes and not {"encoding", "newline"} <= keywords:
+        yield f".{method}() of a text without encoding= and newline="
+    if method == "read_text" and not args and "encoding" not in keywords:
+        yield ".read_text() without encoding="
+
+
 RULES = (
     imports_run_downstairs,
     other_rooms_are_entered_through_their_door,
@@ -197,6 +270,7 @@ RULES = (
     stored_data_stays_data,
     nothing_is_left_unfinished,
     locks_are_reentrant,
+    only_the_platform_room_depends_on_the_system,
 )
 
 
@@ -210,6 +284,40 @@ def test_every_file(rule: Callable[[Path], None]) -> None:
         except AssertionError as error:
             broken[str(path.relative_to(SOURCE))] = str(error)
     assert broken == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        pytest.param("import os\nos.fork()", "os.fork", id="a-call"),
+        pytest.param("import os as o\no.pread", "os.pread", id="another-name-of-the-module"),
+        pytest.param("from signal import SIGKILL", "signal.SIGKILL", id="an-import-of-a-name"),
+        pytest.param("def f():\n    import fcntl", "fcntl", id="an-import-inside"),
+        pytest.param("import msvcrt", "msvcrt", id="a-module-of-windows"),
+        pytest.param("import os\ngetattr(os, 'O_BINARY', 0)", "os.O_BINARY", id="a-name-in-a-text"),
+        pytest.param("import os\nif hasattr(os, 'pidfd_open'): pass", "os.pidfd_open", id="asked-for"),
+        pytest.param("import sys\nsys.platform", "sys.platform", id="which-system"),
+        pytest.param("import os\nos.open('a', 0)", "os.open", id="a-file-of-text-on-windows"),
+        pytest.param("import os\nos.stat('a', dir_fd=3)", "dir_fd=", id="a-keyword"),
+        pytest.param("run(start_new_session=True)", "start_new_session=", id="a-keyword-of-a-function"),
+        pytest.param("loop.add_signal_handler(2, f)", ".add_signal_handler()", id="a-method"),
+        pytest.param("draft.replace(path)", ".replace()", id="a-rename"),
+        pytest.param("path.write_text('a', encoding='utf-8')", ".write_text()", id="a-text"),
+        pytest.param("path.open('w')", ".open()", id="an-open-text"),
+        pytest.param("path.read_text()", ".read_text()", id="a-text-that-is-read"),
+        pytest.param("open('/proc/self/stat', 'rb')", "/proc/self/stat", id="a-path"),
+        pytest.param("import os, signal\nos.getpid(), os.fstat(1), signal.SIGTERM", "", id="what-all-have"),
+        pytest.param("'a'.replace('a', 'b'); replace(a, b=1); path.open('rb')", "", id="what-looks-like-it"),
+    ],
+)
+def test_what_some_systems_lack_is_found(tmp_path: Path, code: str, found: str) -> None:
+    path = tmp_path / "code.py"
+    path.write_text(code)
+    if not found:
+        only_the_platform_room_depends_on_the_system(path)
+        return
+    with pytest.raises(AssertionError, match=rf"line \d: {re.escape(found)}"):
+        only_the_platform_room_depends_on_the_system(path)
 
 
 def assert_loads_later(node: ast.If) -> None:
@@ -239,6 +347,10 @@ OWN_DOORS = {
     *(
         f"wesichain.{room}.internal"
         for room in ("agent", "context", "core", "edge", "evals", "learning", "policy", "tools", "web")
+    ),
+    *(
+        f"wesichain.platform.{part}"
+        for part in ("files", "folders", "forks", "names", "processes", "system", "terminal")
     ),
     "wesichain.store.files",
     "wesichain.store.sqlite",
@@ -339,7 +451,8 @@ def test_no_public_class_name_means_two_things() -> None:
     for path in FILES:
         for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes.setdefault(node.name, set()).add(module_of(path))
+                twin = re.sub(r"\.(posix|windows)_", ".", module_of(path))  # one thing, on two systems
+                homes.setdefault(node.name, set()).add(twin)
     for name, modules in homes.items():
         if len(modules) > 1:
             assert modules <= SHARED_CLASS_NAMES.get(name, set()), (

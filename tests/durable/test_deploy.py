@@ -30,8 +30,8 @@ NAMESAKE = """
 import os
 from pathlib import Path
 from wesichain.durable import engine
-from wesichain.durable.store import leases
-leases._BOOT = Path(os.environ["BOOT"])
+from wesichain.platform import posix_system
+posix_system._BOOT = Path(os.environ["BOOT"])
 number = int(os.environ["PID"])
 engine.os.getpid = lambda: number  # a number that is nobody's on the other machine
 """

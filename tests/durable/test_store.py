@@ -29,6 +29,7 @@ from wesichain.errors import (
     DurableError,
     WesichainError,
 )
+from wesichain.platform import posix_system
 
 FAR = "another machine"
 
@@ -489,7 +490,7 @@ def test_a_run_that_was_deleted_meanwhile_is_named(url: str, act: str) -> None:
 
 def test_a_machine_without_proc_is_known_by_its_card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     here = leases.this_machine()
-    monkeypatch.setattr(leases, "_BOOT", tmp_path / "nothing")
+    monkeypatch.setattr(posix_system, "_BOOT", tmp_path / "nothing")
     name, card = leases.this_machine().split()
     assert (name, leases.this_machine()) == (here.split()[0], f"{name} {card}")
     assert int(card, 16) > 0

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from wesichain.durable.store import leases
 from wesichain.durable.store.leases import Lease, this_machine
 from wesichain.durable.store.watch import LivenessMonitor, Poller
+from wesichain.platform import posix_system
 
 HERE = this_machine()
 
@@ -108,7 +108,7 @@ def test_a_machine_of_the_same_name_is_another_one(monkeypatch: pytest.MonkeyPat
     gone.wait()
     boot = tmp_path / "boot_id"
     boot.write_text("another start of another system\n")
-    monkeypatch.setattr(leases, "_BOOT", boot)
+    monkeypatch.setattr(posix_system, "_BOOT", boot)
     there = this_machine()
     monkeypatch.undo()
     assert there.split()[0] == HERE.split()[0]

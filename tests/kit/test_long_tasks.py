@@ -245,7 +245,7 @@ class TestDeepAgent:
         assert '"text":"third"' in texts[4]
 
     async def test_calls_of_one_reply_do_not_spoil_each_other(self) -> None:
-        """Each is within the limits, and all together are not; one has no path; one edits a kept result."""
+        """One has no path, one needs a folder where another writes a file, one edits a kept result."""
         path = result_path(fetch(7))
         replies = [
             ToolCall("c1", "fetch", {"number": 7}),
@@ -263,9 +263,33 @@ class TestDeepAgent:
         outcome = await deep_agent(_script(replies), [fetch], files=RunFiles(limits=limits)).outcome("go")
         texts = [message.text for message in outcome.messages if message.role is Role.TOOL]
         assert "path" in texts[1]
+        assert "cannot be both a file and a folder" in texts[3]
         assert f'"text":"{"x" * 30}"' in texts[5]
         assert '"text":"mine' in texts[6]
         assert "full" in texts[7], "what was written by all of them counts"
+
+    @pytest.mark.parametrize(
+        ("limits", "kept"),
+        [
+            pytest.param(FileLimits(files=2), 2, id="files"),
+            pytest.param(FileLimits(total_bytes=35), 3, id="bytes"),
+            pytest.param(FileLimits(file_bytes=9), 0, id="bytes-of-one-file"),
+        ],
+    )
+    async def test_the_calls_of_one_reply_do_not_exceed_the_limits_together(
+        self, limits: FileLimits, kept: int
+    ) -> None:
+        writes = [
+            ToolCall(f"c{number}", "write_file", {"path": f"f{number}", "text": "x" * 10})
+            for number in range(6)
+        ]
+        agent = deep_agent(
+            _script([writes, ToolCall("l", "list_files", {}), "done"]), files=RunFiles(limits=limits)
+        )
+        outcome = await agent.outcome("go")
+        answers = [message for message in outcome.messages if message.role is Role.TOOL]
+        assert [answer.is_error for answer in answers[:6]] == [number >= kept for number in range(6)]
+        assert answers[6].text.count('"bytes":10') == kept
 
     async def test_what_it_is_given_is_what_an_agent_is_given(self, tmp_path: Path) -> None:
         files: Files = FolderFiles(tmp_path)

@@ -199,6 +199,7 @@ def test_folders_without_skills_and_names_twice(tmp_path: Path) -> None:
         {"name": "a", "file": "/etc/passwd"},
         {"name": "a", "file": "link"},
         {"name": "a", "file": "folder/secret"},
+        {"name": "a", "file": "hard"},
         {"name": "a", "file": "\uff0e\uff0e/secret"},
         {"name": "..", "file": "secret"},
         {"name": "linked"},
@@ -212,7 +213,18 @@ async def test_nothing_outside_a_skill_is_read(tmp_path: Path, args: Any) -> Non
     outside = _skill(tmp_path / "outside", "linked")
     (tmp_path / "secret").write_text("secret")
     (made / "link").symlink_to(tmp_path / "secret")
+    (made / "hard").hardlink_to(tmp_path / "secret")
     (made / "folder").symlink_to(tmp_path)
     (root / "linked").symlink_to(outside)
     with pytest.raises(Exception, match="skill"):
         await call(tools_of(Skills(root)), "read_skill", **args)
+
+
+def test_a_skill_with_another_name_elsewhere_is_refused_and_not_left_out(tmp_path: Path) -> None:
+    """Installers make packages of hard links, and a skill that is not there would be missed by nobody."""
+    made = _skill(tmp_path / "cache", "a")
+    _skill(tmp_path / "skills", "b")
+    (tmp_path / "skills" / "a").mkdir()
+    (tmp_path / "skills" / "a" / "SKILL.md").hardlink_to(made / "SKILL.md")
+    with pytest.raises(ConfigError, match=r"skills/a/SKILL.md: the file has another name.*copy the folder"):
+        Skills(tmp_path / "skills")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import multiprocessing
 import os
 import shutil
+import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -115,6 +118,73 @@ class TestLimits:
         assert files.sizes() == {"a": 10, "b": 10, "c": 1}
         with pytest.raises(ToolError, match="surrogates"):
             files.write("a", "\ud800")
+
+
+@contextmanager
+def often_switched() -> Generator[None]:
+    """Switch threads at every chance."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+def write_many(root: Path, me: int, start: Any) -> None:
+    files = FolderFiles(root, limits=FileLimits(files=30))
+    start.wait()
+    for number in range(30):
+        with suppress(ToolError):
+            files.write(f"{me}-{number}", "x")
+
+
+class TestLimitsOfAFolder:
+    @pytest.mark.parametrize("name", [".part-x", "a/.part-x", ".part-x/a", ".PART-x"])
+    def test_no_name_is_free(self, name: str, tmp_path: Path) -> None:
+        """The names of drafts are not listed, and so were not counted."""
+        files = FolderFiles(tmp_path, limits=LIMITS)
+        with pytest.raises(ToolError, match="names are kept for files that are being written"):
+            files.write(name, "x")
+        with pytest.raises(ToolError, match="names are kept"):
+            files.read(name)
+        assert [*tmp_path.iterdir()] == []
+
+    @pytest.mark.parametrize("shared", [True, False], ids=["one-object", "an-object-for-each-call"])
+    def test_writers_side_by_side_do_not_exceed_them(self, tmp_path: Path, shared: bool) -> None:
+        limits = FileLimits(total_bytes=500, files=50)
+        one = FolderFiles(tmp_path, limits=limits)
+
+        def write(number: int) -> bool:
+            with suppress(ToolError):
+                (one if shared else FolderFiles(tmp_path, limits=limits)).write(f"f{number}", "x" * 10)
+                return True
+            return False
+
+        with often_switched(), ThreadPoolExecutor(8) as threads:
+            assert sum(threads.map(write, range(200))) == 50
+        assert len(one.sizes()) == 50
+
+    @pytest.mark.filterwarnings("ignore:.*fork")
+    def test_writers_in_other_processes_do_not_exceed_them(self, tmp_path: Path) -> None:
+        fork = multiprocessing.get_context("fork")  # forked, so that nothing is imported again
+        start = fork.Barrier(4)
+        writers = [fork.Process(target=write_many, args=(tmp_path, me, start)) for me in range(4)]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join(120)
+        assert [writer.exitcode for writer in writers] == [0] * 4
+        assert len(FolderFiles(tmp_path).sizes()) == 30
+
+    def test_a_linked_file_counts(self, tmp_path: Path) -> None:
+        """It is not listed, but it is there."""
+        (tmp_path / "elsewhere").write_text("x" * 20)
+        root = tmp_path / "root"
+        root.mkdir()
+        (root / "linked").hardlink_to(tmp_path / "elsewhere")
+        with pytest.raises(ToolError, match="25 bytes"):
+            FolderFiles(root, limits=LIMITS).write("a", "x" * 6)
 
 
 @pytest.mark.parametrize("limit", ["file_bytes", "total_bytes", "files"])
@@ -346,19 +416,39 @@ class TestWall:
         assert "binary" not in [match["path"] for match in found]
 
     def test_the_handle_of_a_folder_is_closed_with_its_files(self, root: Path) -> None:
-        files = FolderFiles(root)
-        handle = files._root
-        assert Path(f"/proc/self/fd/{handle}").readlink() == root
         gc.collect()  # what others have left is closed before
+        before = psutil.Process().num_fds()
+        files = FolderFiles(root)
+        assert files.sizes() == {}
+        assert psutil.Process().num_fds() == before + 1
         del files
-        assert not Path(f"/proc/self/fd/{handle}").exists()
+        assert psutil.Process().num_fds() == before
 
-    def test_a_system_without_handles_of_folders_is_refused(
-        self, root: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(os, "supports_dir_fd", frozenset())
-        with pytest.raises(ConfigError, match="relative to a folder's handle"):
-            FolderFiles(root)
+    async def test_a_file_with_another_name_elsewhere_is_not_read(self, root: Path) -> None:
+        """A hard link is a file like any other, but for the number of its names."""
+        (root / "linked").hardlink_to(root.parent / "secret")
+        (root / "deep" / "linked").hardlink_to(root.parent / "secret")
+        (root / "own").write_text("own")
+        files = FolderFiles(root)
+        assert files.sizes() == {"own": 3}
+        tools = tools_of(Workspace(files))
+        for path in ("linked", "deep/linked"):
+            with pytest.raises(Exception, match="is a link to a file that may be elsewhere") as caught:
+                await call(tools, "read_file", path=path)
+            assert SECRET not in str(caught.value)
+        assert await call(tools, "search_files", text="secret") == []
+        await call(tools, "write_file", path="linked", text="mine")  # in place of the name, not of the file
+        assert (root.parent / "secret").read_text() == SECRET
+        assert files.read("linked") == "mine"
+
+    async def test_side_by_side_listings_and_searches_see_all_files(self, root: Path) -> None:
+        """Each has a position of its own in the folder; one that two share lost 25 of 800 listings."""
+        for number in range(200):
+            (root / f"f{number:03}").write_text("fish")
+        files = FolderFiles(root)
+        with often_switched(), ThreadPoolExecutor(8) as threads:
+            found = [*threads.map(lambda _: len(files.sizes()), range(800))]
+        assert found == [200] * len(found)
 
     def test_nothing_is_left_of_a_write_that_fails(self, root: Path) -> None:
         with pytest.raises(ToolError):

@@ -23,7 +23,7 @@ from wesichain.learning import (
     TaskOutput,
     TraceLog,
 )
-from wesichain.learning.entities.domains import hashed_name
+from wesichain.platform.names import hashed_name
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm, calls
 from wesichain.testing.models import Reply
 from wesichain.tools import JsonTool

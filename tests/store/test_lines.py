@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from tests.draws import draws
 from tests.warm import python
 from wesichain.errors import ConfigError, PlaybookError
+from wesichain.platform.files import sync_folder
 from wesichain.store import Lines, read_json_lines
-from wesichain.store.lines import append_line, replace_file, sync_folder
+from wesichain.store.lines import append_line, replace_file
 
 FILES = Lines(PlaybookError)
 append, exclusive, read_lines, write_file = FILES.append, FILES.exclusive, FILES.read, FILES.replace

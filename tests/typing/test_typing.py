@@ -51,6 +51,16 @@ def test_mypy_complains_of_the_marked_lines_alone() -> None:
     assert errors == _marked()
 
 
+@pytest.mark.parametrize("system", ["darwin", "win32"])
+def test_the_source_is_right_on_every_system(system: str) -> None:
+    """Without what is never imported on Windows: the processes of isolated tools."""
+    forked = ["--exclude", "tools/isolated/(fork_server|keeper)"] if system == "win32" else []
+    cache = ["--cache-dir", str(ROOT / ".mypy_cache" / system)]
+    command = [str(BIN / "mypy"), "--platform", system, *cache, *forked, "src"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stdout
+
+
 def test_pyright_complains_of_the_marked_lines_alone() -> None:
     command = [str(BIN / "basedpyright"), "--outputjson", "--project", str(HERE / "pyrightconfig.json")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)

@@ -225,6 +225,8 @@ class Drive(Mutable, Generic[OutT]):
         try:
             if run.is_recorded:
                 batch.take_recorded()
+                if run.current_agent is not None and None in batch.slots:
+                    await run.current_agent.offer_again(phase)
             batch.prepare()
             if run.current_agent is not None:  # at most one of the calls hands the run over
                 run.current_agent.keep_one_transfer(phase.reply.tool_calls, batch.slots)

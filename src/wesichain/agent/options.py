@@ -19,6 +19,7 @@ from wesichain.core import EventSink, ModelSettings
 from wesichain.core.internal import NO_SETTINGS, Advice, CancellationToken, Clock, Value
 from wesichain.errors import ConfigError, PolicyConfigError
 from wesichain.middleware import Middleware
+from wesichain.platform.processes import after_fork
 from wesichain.policy import Budget, FailFast, PolicyEngine
 from wesichain.tools import ToolContext
 
@@ -312,8 +313,7 @@ def as_sinks(events: Sinks) -> tuple[EventSink, ...]:
 
 
 _ids: list[str] = []  # random ids, made many at a time: one system call for each id takes longer
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_ids.clear)
+after_fork(_ids.clear)
 
 
 def random_id() -> str:

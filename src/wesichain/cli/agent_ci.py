@@ -96,7 +96,7 @@ def simulate(
         for violation in report.violations:
             note(f"recorded: {violation.save(runs)}")
     if tests is not None and report.violations:
-        tests.write_text("\n\n".join(one.test() for one in report.violations), encoding="utf-8")
+        tests.write_text("\n\n".join(one.test() for one in report.violations), encoding="utf-8", newline="\n")
         note(f"written: {tests}")
     if as_json:
         print_json(report.to_plain())

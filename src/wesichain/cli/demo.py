@@ -37,7 +37,7 @@ class Office:
         self._notes = folder / "notes"
         self._notes.mkdir()
         for name, text in _NOTES.items():
-            (self._notes / name).write_text(text, encoding="utf-8")
+            (self._notes / name).write_text(text, encoding="utf-8", newline="\n")
         with closing(sqlite3.connect(self._database)) as shop, shop:
             shop.execute("CREATE TABLE orders (customer TEXT, item TEXT, quantity INTEGER, price REAL)")
             shop.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", _ORDERS)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from asyncio import FIRST_COMPLETED
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -17,6 +17,7 @@ import typer
 from wesichain.agent import Agent, Approve, ApproveWith, Decision, Provide, Refuse
 from wesichain.core.internal import dump_json, home_folder, parse_json, to_plain
 from wesichain.errors import CodecError
+from wesichain.platform.terminal import ENDING_SIGNALS, handle_signal
 from wesichain.tools import CancellationToken
 from wesichain.trace import Recorder, redact
 from wesichain.web.internal import AllRuns, Filter, RunStore
@@ -285,7 +286,7 @@ async def _serve(
 
 
 class _Shutdown:
-    """Handles Ctrl-C and SIGTERM: the first stops the worker, the second stops its runs, the third exits."""
+    """Handles the signals to end: the first stops the worker, the second stops its runs, the third exits."""
 
     def __init__(self, grace: float) -> None:
         self.stop, self.hurry = CancellationToken(), CancellationToken()
@@ -308,12 +309,11 @@ class _Shutdown:
 def _handling_signals(grace: float) -> Generator[_Shutdown]:
     """Handle signals during the block, and ignore them afterwards, while Python exits."""
     end = _Shutdown(grace)
-    numbers = () if sys.platform == "win32" else (signal.SIGINT, signal.SIGTERM)  # it ends at once
-    for number in numbers:
-        asyncio.get_running_loop().add_signal_handler(number, end.signal, number)
+    restore = [handle_signal(number, partial(end.signal, number)) for number in ENDING_SIGNALS]
     try:
         yield end
     finally:
-        for number in numbers:
-            asyncio.get_running_loop().remove_signal_handler(number)
+        for each in restore:
+            each()
+        for number in ENDING_SIGNALS:
             signal.signal(number, signal.SIG_IGN)

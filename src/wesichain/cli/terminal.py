@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterable
@@ -20,6 +19,7 @@ from rich.table import Table
 from wesichain.agent import Approve, ApproveWith, Decision, Refuse
 from wesichain.core.internal import PendingCall, Provide, Question, dump_json, is_object, parse_json, to_plain
 from wesichain.errors import CodecError
+from wesichain.platform.terminal import discard_typed, handle_signal, typed_line
 from wesichain.tools import CancellationToken, validate_json
 from wesichain.trace import neutralise, redact
 
@@ -124,9 +124,8 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
 
 
 def on_ctrl_c(handler: Callable[[], object]) -> None:
-    """Call a function in the running event loop on Ctrl-C. On Windows, Ctrl-C ends the program at once."""
-    if sys.platform != "win32":
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, handler)
+    """Call a function in the running event loop on Ctrl-C."""
+    handle_signal(signal.SIGINT, handler)
 
 
 def is_interactive() -> bool:
@@ -152,42 +151,20 @@ def confirm(question: str) -> bool:
 
 
 async def ask_line(question: str, stop: CancellationToken) -> str | None:
-    """Read a line from the terminal without blocking the loop; None at its end, or if `stop` is cancelled.
-
-    The loop reads the terminal itself: a thread could not be stopped while it reads.
-    """
+    """Read a line from the terminal without blocking the loop; None at its end, or if `stop` is cancelled."""
     if stop.cancelled:
         return None
-    if sys.platform == "win32":  # Ctrl-C ends the program at once, also while it reads
-        return await asyncio.to_thread(read_line, question)
-    import termios  # not on Windows
-
-    source = sys.stdin.fileno()
-    termios.tcflush(source, termios.TCIFLUSH)  # discard what was typed before the question
+    discard_typed()
     sys.stderr.write(question)
     sys.stderr.flush()
-    loop = asyncio.get_running_loop()
-    typed: asyncio.Future[bool] = loop.create_future()
-    held = bytearray()
-
-    def take() -> None:
-        data = os.read(source, 65536)
-        held.extend(data)
-        if (not data or b"\n" in data) and not typed.done():
-            typed.set_result(bool(data))
-
-    loop.add_reader(source, take)
     stopped = asyncio.ensure_future(stop.wait())
     try:
-        await asyncio.wait((typed, stopped), return_when=asyncio.FIRST_COMPLETED)
-        is_stopped = stopped.done() or not typed.done()
+        line = await typed_line(stopped)
     finally:
-        loop.remove_reader(source)
         stopped.cancel()
-    if is_stopped or not (typed.result() or held):
+    if line is None:
         sys.stderr.write("\n")
-        return None
-    return held.decode(sys.stdin.encoding, "replace").splitlines()[0]
+    return line
 
 
 async def ask_for_decisions(

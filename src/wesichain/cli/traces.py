@@ -19,6 +19,7 @@ from wesichain.core import to_json
 from wesichain.core.internal import home_folder, to_plain
 from wesichain.errors import ReplayMismatchError
 from wesichain.evals import case_of
+from wesichain.platform.files import replace
 from wesichain.policy import cost_of_events, find_cost
 from wesichain.testing import ScriptedLlm
 from wesichain.trace import (
@@ -253,7 +254,7 @@ def export(
         if output.suffix == ".jsonl":
             _write_recording(found, output)
         else:
-            output.write_text(export_html(found), encoding="utf-8")
+            output.write_text(export_html(found), encoding="utf-8", newline="\n")
         size = output.stat().st_size
     except OSError as error:
         fail(f"{output} cannot be written: {error.strerror}")
@@ -269,7 +270,7 @@ def _write_recording(found: Recording, output: Path) -> None:
         path = find_run(draft, found.run_id)
         if (parts := parts_folder(path)).is_dir():
             shutil.copytree(parts, parts_folder(output), dirs_exist_ok=True)
-        path.replace(output)
+        replace(path, output)
 
 
 @app.command()
@@ -289,7 +290,7 @@ def cases(
         echo("".join(lines).rstrip())
         return
     try:
-        with output.open("a", encoding="utf-8") as file:
+        with output.open("a", encoding="utf-8", newline="\n") as file:
             file.writelines(lines)
     except OSError as error:
         fail(f"{output} cannot be written: {error.strerror}")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wesichain.errors import ConfigError
+from wesichain.platform.system import reserve_address
 
 _BACKLOG = 128  # connections in the queue
 
@@ -16,7 +17,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
     """Open a listening socket. An address that cannot be used is a `ConfigError`; port 0 is any free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserve_address(listener)
     try:
         listener.bind((host, port))
     except OSError as error:

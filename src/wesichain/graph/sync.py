@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 from weakref import finalize
 
 from wesichain.errors import ConfigError
+from wesichain.platform.processes import after_fork
 
 from .context import ALONE, IN_PLACE
 from .questions import CURRENT
@@ -88,8 +88,7 @@ def _keep_loop_of_parent() -> None:
         _OF_THREAD.loop = None
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_keep_loop_of_parent)
+after_fork(_keep_loop_of_parent)
 
 
 def _in_thread(work: Callable[[], T]) -> T:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import unicodedata
-import weakref
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from secrets import token_hex
 from threading import RLock
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from typing_extensions import override
 
 from wesichain.core.internal import Value
 from wesichain.errors import ConfigError, ToolError
+from wesichain.platform.folders import Folder, is_draft, open_folder
 
 
 class FileLimits(Value):
@@ -95,6 +92,13 @@ class MemoryFiles(Files):
         if above & self._texts.keys() or any(other.startswith(f"{name}/") for other in self._texts):
             raise ToolError(f"{path!r} cannot be both a file and a folder")
 
+    def copy(self) -> MemoryFiles:
+        """Return files of their own with these texts and limits."""
+        other = MemoryFiles(limits=self._limits)
+        with self._lock:
+            other._texts, other._sizes = dict(self._texts), dict(self._sizes)
+        return other
+
     def put(self, path: str, text: str) -> None:
         """Write a file without checking it."""
         name = "/".join(file_parts(path))
@@ -102,45 +106,38 @@ class MemoryFiles(Files):
         self._sizes[name] = len(_encoded(path, text))
 
 
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-# To open a named pipe would block.
-_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-_PART = ".part-"  # a file that is being written; never listed
-
-
 class FolderFiles(Files):
     """The files of a folder, which is created if it is missing.
 
-    Nothing outside the folder can be read or written: every folder of a path is opened relative to the
-    handle of its parent, without following links, so that neither a link nor a concurrent rename leads
-    outside. Links, devices and pipes are neither listed nor read. A write replaces a file by a new one, and
-    never writes through a link. Files that are not UTF-8 text are listed, but cannot be read.
+    Nothing outside the folder can be read or written: every folder of a path is opened relative to its
+    parent, without following links, so that neither a link nor a concurrent rename leads outside (on Windows,
+    paths are resolved and compared). Links, devices, pipes and files that have another name elsewhere (hard
+    links) are neither listed nor read. A write replaces a file by a new one, and never writes through a link.
+    Files that are not UTF-8 text are listed, but cannot be read. The limits hold for all writers of the
+    folder together, in every process.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, limits: FileLimits | None = None) -> None:
-        if os.open not in os.supports_dir_fd or not hasattr(os, "O_NOFOLLOW"):
-            raise ConfigError("FolderFiles needs a system that opens files relative to a folder's handle")
         self._limits = limits or FileLimits()
-        self._lock = RLock()
-        Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._root = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        weakref.finalize(self, os.close, self._root)
+        self._lock = RLock()  # for folders that the system cannot lock
+        self._root = open_folder(path)
 
     @override
     def sizes(self) -> dict[str, int]:
-        return dict(sorted(_walk(self._root, "", self._limits.files + 1)))
+        return dict(sorted((file.path, file.size) for file in self._stored() if not file.is_linked))
+
+    def linked(self) -> list[str]:
+        """Return the files that are not listed because they have another name, which may be elsewhere."""
+        return sorted(file.path for file in self._stored() if file.is_linked)
+
+    def _stored(self) -> Iterator[_StoredFile]:
+        return _walk(self._root, "", self._limits.files + 1)
 
     @override
     def read(self, path: str) -> str:
-        *folders, name = file_parts(path)
-        with _as_tool_errors(path), self._open_folder(folders) as folder:
-            handle = os.open(name, _READ, dir_fd=folder)
-            with os.fdopen(handle, "rb") as file:
-                status = os.fstat(handle)
-                if not stat.S_ISREG(status.st_mode):
-                    raise _missing(path)
-                content = file.read(self._limits.file_bytes + 1)
+        *folders, name = _stored_parts(path)
+        with _as_tool_errors(path), self._root.below(folders) as folder:
+            content = folder.read(name, self._limits.file_bytes + 1)
         if len(content) > self._limits.file_bytes:
             raise ToolError(f"{path!r} has more than {self._limits.file_bytes} bytes, and is not read")
         try:
@@ -150,69 +147,37 @@ class FolderFiles(Files):
 
     @override
     def write(self, path: str, text: str) -> None:
-        *folders, name = file_parts(path)
+        *folders, name = _stored_parts(path)
         content = _encoded(path, text)
-        with self._lock, _as_tool_errors(path):
-            self._limits.check("/".join((*folders, name)), len(content), self.sizes())
-            with self._open_folder(folders, make=True) as folder:
-                _replace(folder, name, content)
-
-    @contextmanager
-    def _open_folder(self, names: list[str], *, make: bool = False) -> Generator[int]:
-        """Open a folder name by name from the root, and yield its handle."""
-        handle = os.dup(self._root)
-        try:
-            for name in names:
-                if make:
-                    with suppress(FileExistsError):
-                        os.mkdir(name, 0o700, dir_fd=handle)
-                below = os.open(name, _FOLDER, dir_fd=handle)
-                os.close(handle)
-                handle = below
-            yield handle
-        finally:
-            os.close(handle)
+        with self._lock, _as_tool_errors(path), self._root.exclusive():
+            stored = {file.path: file.size for file in self._stored()}
+            self._limits.check("/".join((*folders, name)), len(content), stored)
+            with self._root.below(folders, make=True) as folder:
+                folder.write(name, content)
 
 
-def _replace(folder: int, name: str, content: bytes) -> None:
-    with suppress(FileNotFoundError):
-        if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            raise IsADirectoryError(errno.EISDIR, "it is a folder")
-    part = _PART + token_hex()
-    handle = os.open(part, _NEW, 0o600, dir_fd=folder)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(part, dir_fd=folder)
-        raise
+class _StoredFile(NamedTuple):
+    path: str
+    size: int
+    is_linked: bool  # it has another name, which may be outside
 
 
-def _walk(folder: int, above: str, most: int) -> Iterator[tuple[str, int]]:
-    """Yield the regular files below an open folder. Links, devices and pipes are skipped."""
-    count = 0
-    with os.scandir(folder) as entries:
-        names = sorted(entry.name for entry in entries)
-    for name in names:
-        if name.startswith(_PART) or not _is_nameable(above + name):
-            continue
-        with suppress(OSError):  # it may have been deleted
-            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if stat.S_ISREG(status.st_mode):
-                count += 1
-                yield above + name, status.st_size
-            elif stat.S_ISDIR(status.st_mode):
-                below = os.open(name, _FOLDER, dir_fd=folder)
-                try:
-                    for item in _walk(below, f"{above}{name}/", most - count):
-                        count += 1
-                        yield item
-                finally:
-                    os.close(below)
-        if count >= most:
+def _walk(folder: Folder, above: str, most: int) -> Iterator[_StoredFile]:
+    """Yield at most so many regular files below an open folder."""
+    for entry in folder.entries():
+        path = above + entry.name
+        if most <= 0:
             return
+        if not _is_nameable(path):
+            continue
+        if not entry.is_folder:
+            most -= 1
+            yield _StoredFile(path, entry.size, entry.links > 1)
+            continue
+        with suppress(OSError), folder.below([entry.name]) as inner:  # it may have been deleted
+            for file in _walk(inner, f"{path}/", most):
+                most -= 1
+                yield file
 
 
 def _is_nameable(path: str) -> bool:
@@ -230,6 +195,14 @@ def _encoded(path: str, text: str) -> bytes:
         raise ToolError(f"the text for {path!r} is not Unicode: it has lone surrogates") from None
 
 
+def _stored_parts(path: str) -> tuple[str, ...]:
+    """Split a path that names a file of a folder."""
+    parts = file_parts(path)
+    if any(map(is_draft, parts)):
+        raise ToolError(f"{path!r} cannot be used: such names are kept for files that are being written")
+    return parts
+
+
 def _missing(path: str) -> ToolError:
     return ToolError(f"there is no file {path!r}; list_files shows those that are there")
 
@@ -242,8 +215,14 @@ def _as_tool_errors(path: str) -> Generator[None]:
     except FileNotFoundError:
         raise _missing(path) from None
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
+        if error.errno == errno.EMLINK:
+            raise ToolError(f"{path!r} is a link to a file that may be elsewhere, and is not read") from None
+        if error.errno in (errno.ELOOP, errno.ENXIO):
             raise _missing(path) from None  # a link, a device or a pipe
+        if error.errno == errno.EINVAL:
+            raise ToolError(
+                f"{path!r} is no name that this system can store; use letters and digits"
+            ) from None
         why = os.strerror(error.errno) if error.errno else type(error).__name__
         raise ToolError(f"{path!r} cannot be used: {why.lower()}") from None
 

@@ -18,6 +18,7 @@ from wesichain.errors import ConfigError, ToolError
 from wesichain.tools import RunContext
 
 from .files import FileLimits, Files, MemoryFiles, parts_of
+from .workspace import replaced
 
 _WRITING_TOOLS = ("write_file", "edit_file")
 _MAX_RUNS = 16  # whose files are cached; those of other runs are computed again from their logs
@@ -47,7 +48,7 @@ class RunFiles:
             self._folders[run] = folder
             if len(self._folders) > _MAX_RUNS:
                 self._folders.popitem(last=False)
-            return _CallFiles(folder, _changed_earlier(messages, getattr(ctx, "call_id", "")))
+            return _CallFiles(folder, _earlier_writes(messages, getattr(ctx, "call_id", "")))
 
 
 class _Folder:
@@ -89,6 +90,11 @@ class _Folder:
             text = self.read(path).replace(args["old"], args["new"])
         self.written.put(path, text)
 
+    def try_write(self, files: MemoryFiles, args: Any) -> None:
+        """Apply a call to a copy of the files, as its tool does."""
+        path, text = args["path"], args.get("text")
+        files.write(path, replaced(self.read(path), path, args["old"], args["new"]) if text is None else text)
+
     def read(self, path: str) -> str:
         try:
             return self.written.read(path)
@@ -99,11 +105,14 @@ class _Folder:
 
 
 class _CallFiles(Files):
-    """The files of a run, for one of its calls. A write takes effect when the call's result is in the log."""
+    """The files of a run, for one of its calls. A write takes effect when the call's result is in the log.
 
-    def __init__(self, folder: _Folder, changed: set[tuple[str, ...]]) -> None:
+    The limits hold for all calls of one reply together: those before this one count as if they were written.
+    """
+
+    def __init__(self, folder: _Folder, earlier: Sequence[Any]) -> None:
         self._folder = folder
-        self._changed_earlier = changed
+        self._earlier = earlier  # the arguments of the writing calls before this one
 
     @override
     def sizes(self) -> dict[str, int]:
@@ -116,21 +125,23 @@ class _CallFiles(Files):
 
     @override
     def write(self, path: str, text: str) -> None:
-        if parts_of(path) in self._changed_earlier:
+        files = self._folder.written.copy()
+        changed: set[tuple[str, ...]] = set()
+        for args in self._earlier:
+            with suppress(ToolError, KeyError, TypeError):  # invalid arguments: that call fails
+                changed.add(parts_of(args["path"]))
+                self._folder.try_write(files, args)
+        if parts_of(path) in changed:
             raise ToolError(f"another call of the same reply changes {path!r}; change it in the next step")
-        self._folder.written.check(path, text)
+        files.check(path, text)
 
 
-def _changed_earlier(messages: Sequence[Message], call_id: str) -> set[tuple[str, ...]]:
-    """Return the files that earlier calls of the same reply change."""
+def _earlier_writes(messages: Sequence[Message], call_id: str) -> list[Any]:
+    """Return the arguments of the calls of the same reply that write files before this one."""
     reply = next((m.tool_calls for m in reversed(messages) if m.role is Role.ASSISTANT), ())
     ids = [call.id for call in reply]
-    changed: set[tuple[str, ...]] = set()
-    for call in reply[: ids.index(call_id)] if call_id in ids else ():
-        if call.name in _WRITING_TOOLS and isinstance(call.args, dict):
-            with suppress(ToolError):  # an invalid path: that call fails
-                changed.add(parts_of(str(call.args.get("path", ""))))
-    return changed
+    before = reply[: ids.index(call_id)] if call_id in ids else ()
+    return [call.args for call in before if call.name in _WRITING_TOOLS]
 
 
 # --- long results -----------------------------------------------------------------------------------

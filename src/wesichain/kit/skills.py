@@ -137,10 +137,20 @@ def _skills_in(folder: str | os.PathLike[str]) -> Iterator[Skill]:
     if not Path(folder).is_dir():
         raise ConfigError(f"the folder of skills {os.fspath(folder)!r} does not exist")
     root = FolderFiles(folder)
+    linked = [path for path in root.linked() if _is_skill(path)]
+    if linked:
+        raise ConfigError(
+            f"{Path(folder).name}/{linked[0]}: the file has another name elsewhere (a hard link), and is not "
+            f"read; copy the folder"
+        )
     for path in root.sizes():
-        if path == _FILE or path.endswith(f"/{_FILE}"):
+        if _is_skill(path):
             below = path.removesuffix(_FILE).rstrip("/")
             yield _skill(root, path, below, f"{Path(folder).name}/{path}")
+
+
+def _is_skill(path: str) -> bool:
+    return path == _FILE or path.endswith(f"/{_FILE}")
 
 
 def _skill(root: FolderFiles, path: str, folder: str, where: str) -> Skill:

@@ -325,7 +325,7 @@ class Playbook(Translated, StrategySource):
         """Write the playbook as a Markdown page, PLAYBOOK.md: what is shown, and lessons on trial."""
         page = write_page({domain: self.bullets(domain) for domain in self.domains()})
         try:
-            Path(path).write_text(page, encoding="utf-8")
+            Path(path).write_text(page, encoding="utf-8", newline="\n")
         except OSError as error:
             raise PlaybookError(f"{path} cannot be written: {error.strerror}") from error
 

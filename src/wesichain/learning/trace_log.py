@@ -10,9 +10,9 @@ from typing import Any, cast
 
 from wesichain.core.internal import Clock, SystemClock, dump_json, parse_json, to_plain
 from wesichain.errors import CodecError, PlaybookError
+from wesichain.platform.names import hashed_name
 from wesichain.trace import redact
 
-from .entities.domains import hashed_name
 from .entities.tasks import TaskInput, TaskOutput
 from .storage.backend import write_file
 

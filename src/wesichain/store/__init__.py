@@ -7,13 +7,11 @@ from wesichain.core.internal import lazy_getattr
 from .items import MemoryStore, Store, StoreItem, is_name
 from .lines import (
     APPENDING,
-    PRIVATE,
     Lines,
     append_all,
     append_line,
     read_json_lines,
     replace_file,
-    sync_folder,
 )
 from .log import Entry, LogInfo, Logs, is_settled
 from .memory import MemoryLogs
@@ -27,7 +25,6 @@ else:
 
 __all__ = [
     "APPENDING",
-    "PRIVATE",
     "Entry",
     "Layout",
     "Lines",
@@ -46,5 +43,4 @@ __all__ = [
     "is_settled",
     "read_json_lines",
     "replace_file",
-    "sync_folder",
 ]

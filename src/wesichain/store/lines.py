@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from threading import get_ident
 from typing import Any
 
 from wesichain.core.internal import parse_json
 from wesichain.errors import CodecError, ConfigError, WesichainError
+from wesichain.platform.files import appending, lock, open_file, read_at, replace, sync_folder, unlock
+from wesichain.platform.files import sync as sync_file
 
-PRIVATE = 0o600
-_NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
-_OWN: int = _NO_LINK | getattr(os, "O_CLOEXEC", 0)  # not inherited by child processes; follows no link
-APPENDING = os.O_RDWR | os.O_APPEND | _OWN
+APPENDING = os.O_RDWR | os.O_APPEND
 _BLOCK = 65_536
 
 
@@ -32,26 +31,24 @@ class Lines:
     failure may lose the last lines, but never a part of one.
     """
 
-    def __init__(self, error: Callable[[str], WesichainError], *, without_locks: str = "") -> None:
-        """`without_locks`: the remedy for systems without locks, for the error message."""
+    def __init__(self, error: Callable[[str], WesichainError]) -> None:
         self._error = error
-        self._without_locks = without_locks
 
     @contextmanager
     def exclusive(self, path: Path) -> Generator[None]:
         """Hold the lock file at `path`; the system releases it if this process dies."""
+        descriptor = self._open(path, os.O_RDWR | os.O_CREAT)
         try:
-            import fcntl
-        except ImportError as error:
-            raise self._error(
-                f"files with many writers need POSIX locks, which this system lacks{self._without_locks}"
-            ) from error
-        lock = self._open(path, os.O_RDWR | os.O_CREAT)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+            try:
+                lock(descriptor)
+            except OSError as error:
+                raise self._error(f"{path} cannot be locked: {error.strerror}") from error
+            try:
+                yield
+            finally:
+                unlock(descriptor)
         finally:
-            os.close(lock)
+            os.close(descriptor)
 
     def read(self, path: Path, start: int = 0) -> tuple[list[bytes], int]:
         """Return the complete lines from byte `start` on, without newlines, and the byte after the last."""
@@ -82,7 +79,7 @@ class Lines:
 
     def _open(self, path: Path, flags: int) -> int:
         try:
-            return _opened(path, flags)
+            return open_file(path, flags)
         except OSError as error:
             raise self._error(f"{path} cannot be opened: {error.strerror}") from error
 
@@ -92,27 +89,28 @@ def append_all(descriptor: int, data: bytes, *, sync: bool = False, is_locked: b
 
     The descriptor was opened with `APPENDING`. `is_locked`: no other writer can be writing a line.
     """
-    size = os.fstat(descriptor).st_size
-    if size and os.pread(descriptor, 1, size - 1) != b"\n":
-        if is_locked:
-            size = _cut_torn_tail(descriptor, size)
-        else:
-            data = b"\n" + data
-    rest = memoryview(data)
-    try:
-        while rest:  # a write may be short: only the next one raises for a full disk
-            rest = rest[os.write(descriptor, rest) :]
-        if sync:
-            os.fsync(descriptor)
-    except BaseException:
-        os.ftruncate(descriptor, size)
-        raise
+    with nullcontext() if is_locked else appending(descriptor):
+        size = os.fstat(descriptor).st_size
+        if size and read_at(descriptor, 1, size - 1) != b"\n":
+            if is_locked:
+                size = _cut_torn_tail(descriptor, size)
+            else:
+                data = b"\n" + data
+        rest = memoryview(data)
+        try:
+            while rest:  # a write may be short: only the next one raises for a full disk
+                rest = rest[os.write(descriptor, rest) :]
+            if sync:
+                sync_file(descriptor)
+        except BaseException:
+            os.ftruncate(descriptor, size)
+            raise
     return size + len(data)
 
 
 def append_line(path: Path, line: bytes) -> None:
     """Append a line atomically to a file named by the user; links are followed."""
-    descriptor = os.open(path, APPENDING & ~_NO_LINK | os.O_CREAT, PRIVATE)
+    descriptor = open_file(path, APPENDING | os.O_CREAT, follow_links=True)
     try:
         append_all(descriptor, line + b"\n")
     finally:
@@ -122,7 +120,7 @@ def append_line(path: Path, line: bytes) -> None:
 def replace_file(path: Path, parts: Sequence[bytes | memoryview], *, sync: bool) -> None:
     """Replace a file atomically; an `OSError` leaves the old file, and no draft."""
     draft = path.with_name(f"{path.name}.{os.getpid()}-{get_ident()}.draft")
-    descriptor = _opened(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    descriptor = open_file(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         with os.fdopen(descriptor, "wb", buffering=0) as file:
             for part in parts:
@@ -130,8 +128,8 @@ def replace_file(path: Path, parts: Sequence[bytes | memoryview], *, sync: bool)
                 while rest:
                     rest = rest[file.write(rest) :]
             if sync:
-                os.fsync(descriptor)
-        draft.replace(path)
+                sync_file(descriptor)
+        replace(draft, path)
     except BaseException:
         with suppress(OSError):
             draft.unlink()
@@ -159,24 +157,11 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
             yield number, value
 
 
-def sync_folder(path: Path) -> None:
-    """Make new names in a folder survive a power failure."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _opened(path: Path, flags: int) -> int:
-    return os.open(path, flags | _OWN, PRIVATE)
-
-
 def _cut_torn_tail(descriptor: int, size: int) -> int:
     """Remove everything after the last newline; return the new length."""
     end = size
-    while end > 0 and os.pread(descriptor, 1, end - 1) != b"\n":
+    while end > 0 and read_at(descriptor, 1, end - 1) != b"\n":
         start = max(0, end - _BLOCK)
-        end = start + os.pread(descriptor, end - start, start).rfind(b"\n") + 1
+        end = start + read_at(descriptor, end - start, start).rfind(b"\n") + 1
     os.ftruncate(descriptor, end)
     return end

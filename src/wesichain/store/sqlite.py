@@ -16,6 +16,7 @@ from typing_extensions import override
 from wesichain.core import JsonValue
 from wesichain.core.internal import Clock
 from wesichain.errors import StoreError
+from wesichain.platform.files import open_file as open_descriptor
 
 from .items import SqlStore
 from .log import Entry
@@ -180,12 +181,15 @@ class _File:
     def _opened(self) -> sqlite3.Connection:
         if self._path != ":memory:":
             with suppress(FileExistsError):
-                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+                os.close(open_descriptor(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         db = sqlite3.connect(self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
         try:
             self._check(db)
             self._execute_when_free(db, "PRAGMA journal_mode = WAL")
             db.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
+            db.execute(
+                f"PRAGMA fullfsync = {'ON' if self._durable else 'OFF'}"
+            )  # macOS: the drive's cache too
             # 128 pages are half a megabyte: a small log file that is not synchronized too often.
             db.execute("PRAGMA wal_autocheckpoint = 128")
             db.execute("PRAGMA foreign_keys = ON")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -27,6 +26,7 @@ from wesichain._elsewhere import TOOL, likely
 from wesichain.core import JsonValue, ToolSpec
 from wesichain.core.internal import Value, force_setattr
 from wesichain.errors import InvalidArgsError, ToolDefinitionError
+from wesichain.platform.processes import CAN_FORK, LIMITS_MEMORY
 
 from .context import DepsT_contra, RunContext, ToolContext
 from .json_schema.issues import Issue, RejectedError, shorten
@@ -221,8 +221,15 @@ class Tool(ABC, Generic[DepsT_contra]):
             value = getattr(self, option)
             if not is_right(value):
                 raise ToolDefinitionError(f"tool {name!r}: {option} is {value!r:.80}; use {expected}")
-        if self.isolate and not hasattr(os, "fork"):
-            raise ToolDefinitionError(f"tool {name!r}: isolate=True needs a system that can fork")
+        if self.isolate and not CAN_FORK:
+            raise ToolDefinitionError(
+                f"tool {name!r}: isolate= needs Linux or macOS; leave it out, or run the program in WSL"
+            )
+        if isinstance(self.isolate, Isolation) and self.isolate.memory_mb is not None and not LIMITS_MEMORY:
+            raise ToolDefinitionError(
+                f"tool {name!r}: Isolation(memory_mb=) needs Linux, because this system does not limit the "
+                f"memory of a process; leave it out here"
+            )
         if self.isolate and self.external:
             raise ToolDefinitionError(f"tool {name!r}: an external tool is not run; leave isolate= out")
         if self.isolate and not self.blocking:

@@ -10,7 +10,6 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from hashlib import sha256
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -20,6 +19,8 @@ from wesichain.agent.internal import check_decision
 from wesichain.core import from_json, to_json
 from wesichain.core.internal import Clock, PendingCall, SystemClock, Value
 from wesichain.errors import CodecError, ConfigError
+from wesichain.platform.files import open_file, replace, sync
+from wesichain.platform.names import hashed_name
 
 TokenStatus: TypeAlias = Literal["waiting", "decided", "expired", "unknown"]
 
@@ -60,7 +61,7 @@ class ApprovalFolder:
             raise ConfigError(f"the approval of {names} was decided already; a token works once")
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = self._write_draft(to_json(outcome))
-        draft.replace(self._run_file(outcome.run_id))
+        replace(draft, self._run_file(outcome.run_id))
 
     def pending(self) -> tuple[WaitingCall, ...]:
         """The calls that wait for a decision; those of the oldest run first."""
@@ -119,7 +120,7 @@ class ApprovalFolder:
         """Take a run out of the folder, to resume it. Only one process can take it."""
         mine = self._new_file()
         try:
-            self._run_file(run_id).rename(mine)
+            replace(self._run_file(run_id), mine)
         except FileNotFoundError:
             raise _no_run(run_id) from None
         outcome = _read(mine)
@@ -148,21 +149,21 @@ class ApprovalFolder:
         return "expired" if is_late else "waiting"
 
     def _run_file(self, run_id: str) -> Path:
-        return self.path / f"{_hash(run_id)}.run.json"
+        return self.path / f"{hashed_name(run_id)}.run.json"
 
     def _decision_file(self, token: str) -> Path:
-        return self.path / f"{_hash(token)}.decision.json"
+        return self.path / f"{hashed_name(token)}.decision.json"
 
     def _new_file(self) -> Path:
         return self.path / f"{secrets.token_hex(16)}.tmp"
 
     def _write_draft(self, text: str) -> Path:
         path = self._new_file()
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         with os.fdopen(descriptor, "wb") as file:
             file.write(text.encode())
             file.flush()
-            os.fsync(descriptor)
+            sync(descriptor)
         return path
 
 
@@ -172,8 +173,3 @@ def _read(path: Path) -> Interrupted[Any]:
 
 def _no_run(run_id: str) -> ConfigError:
     return ConfigError(f"no run {run_id!r} waits for an approval")
-
-
-def _hash(text: str) -> str:
-    """A file name for any text, which has no part of the text."""
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -31,7 +31,7 @@ _PING = 15.0
 _SUFFIX = ".jsonl"
 _STAMP = r"[0-9]{8}T[0-9]{6}\.[0-9]{6}Z-"
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_FILE = re.compile(_STAMP + r"[A-Za-z0-9_.-]{1,80}")
+_FILE = re.compile(_STAMP + r"[a-z0-9_.~\[\]-]{1,80}")
 _KINDS = frozenset(event.kind for event in get_args(Event))
 
 _FRESH = 120.0  # seconds after the last write for which a run without an end is called live

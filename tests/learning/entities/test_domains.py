@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from wesichain.errors import DomainError, PlaybookError
-from wesichain.learning.entities.domains import check_domain, hashed_name
+from wesichain.learning.entities.domains import check_domain
 
 HOSTILE = [
     pytest.param("../x", id="climbs-out"), pytest.param("/etc", id="is-absolute"),
@@ -33,14 +31,3 @@ def test_a_name_is_refused_that(name: object) -> None:
 @pytest.mark.parametrize("name", ["a", "0", "billing", "help-desk_2", "a" * 64, "con", "nul"])
 def test_a_plain_name_is_taken(name: str) -> None:
     assert check_domain(name) == name
-
-
-@given(st.text())
-def test_a_file_name_holds_nothing_of_the_text(text: str) -> None:
-    name = hashed_name(text)
-    assert len(name) == 32
-    assert set(name) <= set("0123456789abcdef")
-
-
-def test_case_twins_have_files_of_their_own() -> None:
-    assert hashed_name("Task") != hashed_name("task")

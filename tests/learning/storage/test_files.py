@@ -19,8 +19,8 @@ from tests.learning.kit import compact, ids, note, strategy, words
 from tests.warm import python
 from wesichain.errors import CorruptRecordError, PlaybookError
 from wesichain.learning import Playbook
-from wesichain.learning.entities.domains import hashed_name
 from wesichain.learning.internal import DATA_MODEL
+from wesichain.platform.names import hashed_name
 
 
 @pytest.fixture

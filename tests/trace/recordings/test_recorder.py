@@ -8,6 +8,7 @@ import gc
 import json
 import logging
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -42,7 +43,7 @@ from wesichain.core.internal import to_jsonl
 from wesichain.errors import ConfigError
 from wesichain.trace import Recorder, Recording, Redactor, list_runs, load
 from wesichain.trace.recordings import run_file
-from wesichain.trace.recordings.folder import file_name
+from wesichain.trace.recordings.folder import file_name, find_run
 
 
 def record(folder: Path, run_events: Sequence[Event], **options: Any) -> Recorder:
@@ -134,19 +135,29 @@ class TestTheName:
         record(folder, run(run_id))
         (path,) = folder.iterdir()
         assert sorted(tmp_path.iterdir()) == [folder]
-        assert len(path.name) < 110
+        assert len(path.name) <= 110
         assert path.name.isascii()
         assert load(path).run_id == run_id.replace("\ud800", "?")
         assert list_runs(folder)[0].status == "completed"
 
-    def test_ends_with_an_id_of_up_to_64_letters(self) -> None:
-        assert file_name("x" * 64, 0).endswith(f"Z-{'x' * 64}.jsonl")
-        assert "Z-id." in file_name("x" * 65, 0)
+    def test_ends_with_an_id_of_up_to_80_letters(self) -> None:
+        assert file_name("x" * 80, 0).endswith(f"Z-{'x' * 80}.jsonl")
+        assert re.search(r"Z-x{55}~[0-9a-f]{24}\.jsonl$", file_name("x" * 81, 0))
 
-    def test_differs_for_ids_that_differ_by_case_alone(self, tmp_path: Path) -> None:
+    def test_differs_where_case_is_ignored_for_ids_that_differ_by_case_alone(self, tmp_path: Path) -> None:
         for run_id in ("Run", "run", "RUN"):
             record(tmp_path, run(run_id))
         assert {load(path).run_id for path in tmp_path.iterdir()} == {"Run", "run", "RUN"}
+        names = [path.name[24:].casefold() for path in tmp_path.iterdir()]
+        assert len(set(names)) == 3
+
+    def test_is_found_by_the_beginning_of_its_id(self, tmp_path: Path) -> None:
+        for run_id in ("Order-17", "order-9", "v1.2-a", "a/b", "x" * 100):
+            record(tmp_path, run(run_id))
+        for beginning in ("Order", "order-9", "v1.2", "a/", "x" * 90):
+            assert load(find_run(tmp_path, beginning)).run_id.startswith(beginning)
+        with pytest.raises(ConfigError, match="no run"):
+            find_run(tmp_path, "ORDER")
 
     def test_sorts_by_time(self, tmp_path: Path) -> None:
         for run_id, at in (("b", NOON), ("c", NOON - 86400), ("a", NOON + 0.000001)):

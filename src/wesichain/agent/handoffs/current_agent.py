@@ -71,6 +71,7 @@ class CurrentAgent(Backend):
         "_first",
         "_live",
         "_made",
+        "_offered_step",
         "_opener",
         "_reported",
         "_run",
@@ -88,6 +89,7 @@ class CurrentAgent(Backend):
         self._opener = opener  # perhaps a copy with another model
         self._team = team
         self._runtime = runtime  # of the agent that acts now
+        self._offered_step = 0  # the recorded step whose tools were offered again
         self._reported: tuple[ToolSpec, ...] = ()  # the tools that were last reported by an event
         self._tools: dict[str, ToolRegistry] = {}  # in addition to the agent's own
         self._made: dict[int, tuple[Any, str, ToolRegistry]] = {}  # the last dynamic tools, compiled
@@ -171,8 +173,9 @@ class CurrentAgent(Backend):
         The functions are called again for the code; their tools are taken by the recorded names.
         """
         step = self._run.step
-        known = self._run.log.find(f"offer {step}", Offer)
+        known = self._run.log.find(f"offer {step}", Offer) if step != self._offered_step else None
         if known is not None:
+            self._offered_step = step
             self._offer_items(_offered_again(await self._ask_sources(phase, step), known))
 
     @property

@@ -59,7 +59,9 @@ def improve(
     else:
         _show(found)
     if found.passed and (yes or (is_interactive() and confirm(f"write these texts to {out}?"))):
-        out.write_text(dump_json({"instructions": found.instructions, "tools": dict(found.tools)}) + "\n")
+        out.write_bytes(
+            dump_json({"instructions": found.instructions, "tools": dict(found.tools)}).encode() + b"\n"
+        )
         note(f"the texts are in {out}; put them into the agent")
     else:
         note("nothing was written")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from wesichain.errors import ConfigError, DurableError, MissingDependencyError
+from wesichain.platform.files import open_file
 
 from .dbos_tables import names_of
 
@@ -134,7 +135,7 @@ def _make_file(url: str) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            os.close(open_file(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except OSError as error:
         raise DurableError(f"the database {path} cannot be created: {error}") from error
 

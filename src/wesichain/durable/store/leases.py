@@ -10,15 +10,13 @@ suspect until it has finished a step; if the process dies again before that, onl
 
 from __future__ import annotations
 
-import os
 import socket
-import sys
-import uuid
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wesichain.core.internal import Value
+from wesichain.platform.processes import has_ended
+from wesichain.platform.system import machine_id
 
 from .database import Database
 from .dbos_tables import (
@@ -225,28 +223,12 @@ def repeated_death_message(recoveries: int) -> str:
 
 # --- machines and their processes -------------------------------------------------------------------
 
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
-_NAMESPACE = Path("/proc/self/ns/pid")
-
 
 def this_machine() -> str:
-    """A name that is shared by exactly the processes that can see each other.
-
-    Containers may share a host name, and machines made from one image share the host name and the number of
-    the process namespace. The boot id, which changes with every start of a system, distinguishes them.
-    """
-    try:
-        return f"{socket.gethostname()} {_BOOT.read_text().strip()} {_NAMESPACE.readlink()}"
-    except OSError:
-        return f"{socket.gethostname()} {uuid.getnode():x}"
+    """A name that is shared by exactly the processes that can see each other."""
+    return f"{socket.gethostname()} {machine_id()}"
 
 
 def is_gone(host: str, pid: int) -> bool:
     """Whether a process of this machine has ended; False for processes that cannot be checked."""
-    if host != this_machine() or sys.platform == "win32":  # signal 0 ends a process on Windows
-        return False
-    try:
-        os.kill(pid, 0)
-    except OSError as error:
-        return isinstance(error, ProcessLookupError)
-    return False
+    return host == this_machine() and has_ended(pid)

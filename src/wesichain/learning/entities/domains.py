@@ -1,9 +1,8 @@
-"""Domains: the names of the separate parts of a playbook, and their file names."""
+"""Domains: the names of the separate parts of a playbook."""
 
 from __future__ import annotations
 
 import re
-from hashlib import sha256
 
 from wesichain.errors import DomainError
 
@@ -21,8 +20,3 @@ def check_domain(name: object) -> str:
     if name in _RESERVED:
         raise DomainError(f"the domain {name!r} is reserved; choose another name")
     return name
-
-
-def hashed_name(name: str) -> str:
-    """A file name for any text: a hash, so that the text is not part of the path."""
-    return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -15,7 +15,7 @@ from .journal import Delta
 if TYPE_CHECKING:  # needs FAISS
     from .index import VectorIndex
 
-_LINES = Lines(PlaybookError, without_locks="; use Playbook.postgres(url)")
+_LINES = Lines(PlaybookError)
 append, exclusive, read_lines, write_file = _LINES.append, _LINES.exclusive, _LINES.read, _LINES.replace
 
 

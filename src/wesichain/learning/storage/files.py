@@ -23,8 +23,8 @@ from wesichain.core.internal import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, CorruptRecordError, PlaybookError
 from wesichain.learning.embedders import Embedder
 from wesichain.learning.entities.bullets import DATA_MODEL
-from wesichain.learning.entities.domains import hashed_name
-from wesichain.store import sync_folder
+from wesichain.platform.files import sync_folder
+from wesichain.platform.names import hashed_name
 
 from .backend import Backend, Log, Repaired, append, exclusive, read_lines, write_file
 from .index import VectorIndex, pack, unpack

@@ -15,6 +15,7 @@ from typing import IO
 
 from wesichain.core.internal import Value
 from wesichain.errors import ConfigError, MissingDependencyError
+from wesichain.platform.processes import OWN_GROUP, usable_cores
 
 LOAD_SECONDS = 300.0
 
@@ -92,7 +93,7 @@ class LlamaEngine:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=said,
-                start_new_session=True,  # Ctrl-C in the terminal is for the parent
+                **OWN_GROUP,  # Ctrl-C in the terminal is for the parent
             )
             self._child, self._owner = child, os.getpid()
             overdue = threading.Timer(LOAD_SECONDS, child.kill)
@@ -126,12 +127,6 @@ class LlamaEngine:
             return
         with child:  # closes its standard input, which ends it
             child.kill()
-
-
-def usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _reason(said: IO[bytes], status: int) -> str:

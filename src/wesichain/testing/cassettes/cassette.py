@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Coroutine
 from contextvars import ContextVar
 from copy import copy
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -16,6 +14,7 @@ from typing_extensions import override
 from wesichain.agent import Agent
 from wesichain.core import Event, EventSink, LlmRequest, LlmResponse, RunStarted, TextChunk
 from wesichain.errors import ConfigError, ReplayMismatchError
+from wesichain.platform.names import portable_name
 from wesichain.testing.seams import RunTool, Seam
 from wesichain.tools import ToolContext, ToolResult
 from wesichain.tools.internal import PreparedCall
@@ -26,7 +25,6 @@ from .tape import Tape
 Mode: TypeAlias = Literal["replay", "record", "auto", "drift"]
 AgentT = TypeVar("AgentT", bound=Agent[Any, Any])
 
-_LONGEST = 80  # characters of a file name
 # The ids of the calls around the current code, outermost first.
 _PATH: ContextVar[tuple[str, ...]] = ContextVar("wesichain_cassette_path", default=())
 
@@ -34,18 +32,9 @@ _PATH: ContextVar[tuple[str, ...]] = ContextVar("wesichain_cassette_path", defau
 def cassette_path(test_file: Path, name: str) -> Path:
     """Return the path of a test's cassette: `cassettes/<module>/<test>.jsonl` beside the test file.
 
-    Special characters are escaped. A long name ends in a hash, and so does a name that differs only in case
-    from an existing file, since many file systems ignore case.
+    A name ends in a hash if it has more than 80 characters, or others than `a-z 0-9 _ . [ ] -`.
     """
-    folder = test_file.parent / "cassettes" / test_file.stem
-    escaped = re.sub(r"[^A-Za-z0-9_.\[\]-]", lambda found: f"%{ord(found[0]):02x}", name)
-    hashed = f"{escaped[: _LONGEST - 13]}-{sha256(name.encode()).hexdigest()[:12]}.jsonl"
-    plain = f"{escaped}.jsonl"
-    present = {path.name for path in folder.glob("*.jsonl")}  # `exists` may ignore case
-    is_taken = plain.lower() in {path.lower() for path in present}
-    if len(escaped) > _LONGEST or hashed in present or (is_taken and plain not in present):
-        return folder / hashed
-    return folder / plain
+    return test_file.parent / "cassettes" / test_file.stem / f"{portable_name(name)}.jsonl"
 
 
 class Cassette(Seam):

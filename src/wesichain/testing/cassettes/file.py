@@ -96,7 +96,7 @@ def write_cassette(path: Path, runs: Iterable[Sequence[Event]]) -> None:
                 line = line.replace(token, name)
             lines.append(line)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
 
 
 def _without(value: Any, name: str) -> Any:

@@ -10,57 +10,58 @@ from __future__ import annotations
 
 import gc
 import os
-import select
 import signal
 import socket
-from contextlib import suppress
 from typing import NoReturn
 
+from wesichain.platform.forks import (
+    ChildEnds,
+    adopt_orphans,
+    close_descriptors,
+    descendants,
+    exit_on_termination,
+    fork,
+    kill,
+    reap,
+    receive_sockets,
+    serve_and_exit,
+    wait_readable,
+)
+
 from .keeper import keep
-from .tree import adopt_orphans, descendants, exit_on, serve_and_exit
 
 
 def main(descriptor: int) -> NoReturn:
     """Fork a keeper for every socket that the program sends over this one, until the program ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # handled by the program
-    exit_on(signal.SIGTERM)
+    exit_on_termination()
     adopt_orphans()
     keepers: set[int] = set()
-    readable, writable = os.pipe()
-    os.set_blocking(writable, False)
-    signal.signal(signal.SIGCHLD, _wake)  # wakes the loop in `_serve`, which reaps ended processes
-    signal.set_wakeup_fd(writable)
+    ends = ChildEnds()
     gc.collect()
     gc.freeze()  # pages that the collector does not touch are not copied by a fork
-    serve_and_exit(lambda: _serve(descriptor, readable, keepers), keepers)
+    serve_and_exit(lambda: _serve(descriptor, ends, keepers), keepers)
 
 
-def _wake(_: int, __: object) -> None:
-    """Do nothing: the signal only wakes `poll`."""
-
-
-def _serve(descriptor: int, woken: int, keepers: set[int]) -> None:
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    poll.register(woken, select.POLLIN)
+def _serve(descriptor: int, ends: ChildEnds, keepers: set[int]) -> None:
     with socket.socket(fileno=descriptor) as control:
         while True:
-            ready = {each for each, _ in poll.poll()}
-            if woken in ready:
-                os.read(woken, 4096)
+            ready = wait_readable(descriptor, ends.fileno())
+            if ends.fileno() in ready:
+                ends.clear()
                 _reap(keepers)
             if descriptor in ready:
-                message, passed, _, _ = socket.recv_fds(control, 1, 1)
-                if not message:
+                passed = receive_sockets(control)
+                if passed is None:
                     return
                 for each in passed:
-                    _fork_keeper(each, keepers)
+                    _fork_keeper(each, ends, keepers)
 
 
-def _fork_keeper(passed: int, keepers: set[int]) -> None:
+def _fork_keeper(passed: int, ends: ChildEnds, keepers: set[int]) -> None:
     server = os.getpid()
     try:
-        pid = os.fork()
+        pid = fork()
     except OSError:  # no more processes; the program sees that its socket is closed
         os.close(passed)
         return
@@ -69,10 +70,8 @@ def _fork_keeper(passed: int, keepers: set[int]) -> None:
         os.close(passed)
         return
     try:
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        os.closerange(3, passed)
-        os.closerange(passed + 1, passed + 64)
+        ends.forget()
+        close_descriptors(keep=passed)
         keep(passed, server)
     finally:
         os._exit(1)
@@ -80,9 +79,5 @@ def _fork_keeper(passed: int, keepers: set[int]) -> None:
 
 def _reap(keepers: set[int]) -> None:
     """Reap keepers that have ended, and kill their orphans, which this process has adopted."""
-    with suppress(ChildProcessError):
-        while (ended := os.waitpid(-1, os.WNOHANG)[0]) != 0:
-            keepers.discard(ended)
-    for orphan in descendants(os.getpid(), without=keepers):
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(orphan, signal.SIGKILL)
+    keepers.difference_update(reap())
+    kill(descendants(os.getpid(), without=keepers))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import os
-import select
 import socket
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from wesichain.core.internal import dump_json
+from wesichain.platform.processes import after_fork, send_socket, start_with_socket
 from wesichain.tools.failures import RemoteError
 from wesichain.tools.running import in_thread
 
@@ -65,9 +65,13 @@ class Keeper:
     @property
     def is_gone(self) -> bool:
         """Whether an idle keeper has ended: an idle keeper sends nothing, so only the end can be read."""
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
-        return bool(poll.poll(0))
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass
+        return True
 
     async def ask(self, request: bytes) -> bytes | None:
         """Send a request and return the reply; None if the keeper has ended."""
@@ -114,7 +118,7 @@ class _Server:
 
     def fork(self, end: socket.socket) -> None:
         """Fork a keeper that serves this socket. Raises `OSError` if the server has ended."""
-        socket.send_fds(self._control, [b"k"], [end.fileno()])
+        send_socket(self._control, end)
 
     def close(self) -> None:
         """End the server and all of its descendants."""
@@ -196,13 +200,12 @@ class Pool:
         self._ends.add(ours)
         with theirs:
             try:
-                process = subprocess.Popen(  # noqa: S603  # constant arguments
+                process = start_with_socket(
                     [sys.executable, "-I", "-u", "-c", _START, dump_json([sys.path, theirs.fileno()])],
+                    theirs,
                     stdin=subprocess.DEVNULL,
                     stdout=standard_error(),
                     env=environment(()),
-                    pass_fds=[theirs.fileno()],
-                    start_new_session=True,
                 )
             except OSError as error:
                 ours.close()
@@ -264,6 +267,5 @@ def warm_processes() -> list[int]:
     return pool.processes()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=pool.reset_after_fork)
+after_fork(pool.reset_after_fork)
 atexit.register(pool.close)

@@ -1,8 +1,8 @@
 """Transports: connections to a server, which is a program or a URL.
 
-A program is started in a separate process session. To end it, its standard input is closed; then its session
-receives SIGTERM, and then SIGKILL. Output that is not part of the protocol is ignored, and the end of its
-standard error is included in errors.
+A program is started in a group of processes of its own. To end it, its standard input is closed; then its
+group is asked to end, and then killed. Output that is not part of the protocol is ignored, and the end of
+its standard error is included in errors.
 
 Over HTTP a request that fails is an error of that request, and does not end the session.
 """
@@ -12,9 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import signal
 import ssl
-import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import cache
@@ -25,6 +23,7 @@ from typing_extensions import override
 
 from wesichain.core.internal import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, ConfigError
+from wesichain.platform.processes import OWN_GROUP, end_group
 from wesichain.tools.json_schema.issues import preview
 
 from .sdk import SessionMessage, anyio, get_default_environment, httpx2, streamable_http_client, wire
@@ -122,7 +121,7 @@ class ServerProgram:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 limit=MAX_MESSAGE,
-                start_new_session=True,
+                **OWN_GROUP,
             )
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error)
@@ -191,13 +190,13 @@ class ServerProgram:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End a program and all processes of its session."""
+    """End a program and all processes of its group."""
     assert process.stdin is not None
     process.stdin.close()
     if not await _has_ended(process, seconds=_GRACE_SECONDS):
-        _signal(process, kill=False)
+        end_group(process.pid, kill=False)
         await _has_ended(process, seconds=_GRACE_SECONDS)
-    _signal(process, kill=True)  # also the other processes of its session
+    end_group(process.pid, kill=True)  # also the other processes of its group
     await _has_ended(process, seconds=_GRACE_SECONDS)
     getattr(process, "_transport").close()  # noqa: B009  # there is no other way to close its pipes
 
@@ -209,15 +208,6 @@ async def _has_ended(process: asyncio.subprocess.Process, *, seconds: float) -> 
             return True
         await asyncio.sleep(0.01)
     return process.returncode is not None
-
-
-def _signal(process: asyncio.subprocess.Process, *, kill: bool) -> None:
-    """Send SIGTERM or SIGKILL to a program and its session."""
-    with suppress(ProcessLookupError, PermissionError):
-        if sys.platform == "win32":
-            process.kill()
-        else:
-            os.killpg(process.pid, signal.SIGKILL if kill else signal.SIGTERM)
 
 
 class ServerAddress:

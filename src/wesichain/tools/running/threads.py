@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import os
 import threading
 import time
 from collections import deque
@@ -20,6 +19,7 @@ from typing import Any, TypeVar
 from typing_extensions import override
 
 from wesichain.core.internal import Delivery, Mutable, field
+from wesichain.platform.processes import after_fork
 
 T = TypeVar("T")
 
@@ -170,5 +170,4 @@ def _forget_threads() -> None:
     _pool = _Pool()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_threads)
+after_fork(_forget_threads)

@@ -13,14 +13,15 @@ from pathlib import Path
 from wesichain.core import Usage, from_json
 from wesichain.core.internal import Clock, SystemClock, Value
 from wesichain.errors import CodecError, ConfigError
+from wesichain.platform.files import open_file, read_at
+from wesichain.platform.names import begins_like, portable_name
 
 from .format import RecordedEnd, Status, read_header
 from .parts_folder import remove_parts
 
 _SUFFIX = ".jsonl"
 _STAMP = "20260101T000000.000000Z-"
-_PLAIN_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
-_NAME = r"[0-9]{8}T[0-9]{6}\.[0-9]{6}Z-[A-Za-z0-9_.-]{1,80}\.jsonl"
+_NAME = r"[0-9]{8}T[0-9]{6}\.[0-9]{6}Z-[a-z0-9_.~\[\]-]{1,80}\.jsonl"
 _LAST_MOMENT = 253402300799.0  # of the year 9999
 _PEEK = 4096
 
@@ -37,12 +38,8 @@ def _moment(seconds: int) -> str:
 
 
 def _tail(run_id: str) -> str:
-    """The end of the file name: a plain id as it is, any other as its hash. Plain ids contain no dot."""
-    if re.fullmatch(_PLAIN_ID, run_id):
-        return run_id + _SUFFIX
-    from hashlib import sha256  # not needed for ids of the runtime
-
-    return f"id.{sha256(run_id.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}{_SUFFIX}"
+    """The end of a file name, which is different for each run also where case is ignored."""
+    return portable_name(run_id) + _SUFFIX
 
 
 def _names(folder: str | PathLike[str]) -> list[str]:
@@ -75,15 +72,24 @@ def find_run(folder: str | PathLike[str], run_id: str) -> Path:
     exact = latest_file(folder, run_id)
     if exact is not None:
         return Path(exact)
-    alike = [name for name in _names(folder) if run_id and name.startswith(run_id, len(_STAMP))]
-    ids = {name[len(_STAMP) : -len(_SUFFIX)] for name in alike}
+    alike = [*_named_like(folder, run_id)] if run_id else []
+    ids = {path.name[len(_STAMP) :] for path in alike}
     if len(ids) == 1:
-        return Path(folder, alike[0])
+        return alike[0]
     if ids:
         raise ConfigError(f"{len(ids)} runs begin with {run_id!r}; write more of the id")
     raise ConfigError(
         f"no run {run_id!r} in {os.fspath(folder)}; `wesichain trace list` shows those there are"
     )
+
+
+def _named_like(folder: str | PathLike[str], beginning: str) -> Iterator[Path]:
+    """The recordings, newest first, of runs whose id begins with a text."""
+    for name in _names(folder):
+        if begins_like(name[len(_STAMP) :], beginning):
+            summary = _summary(f"{os.fspath(folder)}/{name}")
+            if summary is not None and summary.run_id.startswith(beginning):
+                yield summary.path
 
 
 class RunSummary(Value):
@@ -172,13 +178,13 @@ def _summary(path: str, known: RunSummary | None = None) -> RunSummary | None:
 
 def _ends(path: str) -> tuple[bytes, bytes, int]:
     """The beginning and the end of a file, and its size."""
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = open_file(path, os.O_RDONLY, follow_links=True)
     try:
         size = os.fstat(descriptor).st_size
         head = os.read(descriptor, _PEEK)
         if b"\n" not in head:  # a very long run id
             head += os.read(descriptor, 65536)
-        return head, os.pread(descriptor, _PEEK, size - _PEEK) if size > _PEEK else head, size
+        return head, read_at(descriptor, _PEEK, size - _PEEK) if size > _PEEK else head, size
     finally:
         os.close(descriptor)
 

@@ -17,7 +17,8 @@ from weakref import WeakKeyDictionary, WeakSet
 from wesichain.core.internal import dump_json, to_jsonl
 from wesichain.errors import CodecError
 from wesichain.journal.internal import Log, LogEncoder, Projection
-from wesichain.store import APPENDING, PRIVATE, append_all, sync_folder
+from wesichain.platform.files import open_file, sync_folder
+from wesichain.store import APPENDING, append_all
 from wesichain.store.entries import Entry
 from wesichain.trace.redaction.redactor import Redactor
 
@@ -204,7 +205,7 @@ class RunFile:
 
     def _append(self, data: bytes) -> None:
         is_new = not self._is_made
-        descriptor = self._make() if is_new else os.open(self.path, APPENDING)
+        descriptor = self._make() if is_new else open_file(self.path, APPENDING)
         self._is_made = True
         try:
             if is_new and self._durable:
@@ -218,7 +219,7 @@ class RunFile:
         """Create a new file and return its descriptor."""
         while True:
             try:
-                return os.open(self.path, APPENDING | os.O_CREAT | os.O_EXCL, PRIVATE)
+                return open_file(self.path, APPENDING | os.O_CREAT | os.O_EXCL)
             except FileExistsError:
                 self.path = next(self._paths)
 

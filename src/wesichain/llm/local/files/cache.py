@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import sys
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import BinaryIO
 
 from wesichain.core.internal import dump_json, home_folder, is_object, parse_json
 from wesichain.errors import CodecError
+from wesichain.platform.files import open_file, replace, sync_folder, try_lock, unlock
+from wesichain.platform.files import sync as sync_file
 
 from .manifest import ModelCard
 
@@ -53,16 +53,17 @@ def write_atomically(path: Path, data: bytes) -> None:
     """Replace a small file atomically: readers see the old one or the new one."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     draft.write_bytes(data)
-    draft.replace(path)
+    replace(draft, path)
 
 
 def sync(path: Path) -> None:
-    """Write a file, or on POSIX a folder's entries, to the disk (fsync)."""
-    if path.is_dir() and sys.platform == "win32":
+    """Write a file, or a folder's entries, to the disk."""
+    if path.is_dir():
+        sync_folder(path)
         return
-    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    handle = open_file(path, os.O_RDWR, follow_links=True)
     try:
-        os.fsync(handle)
+        sync_file(handle)
     finally:
         os.close(handle)
 
@@ -71,10 +72,13 @@ def sync(path: Path) -> None:
 def only_writer(path: Path, *, waiting: Callable[[], None]) -> Generator[None]:
     """Hold a lock file. While another process has it, `waiting` is called repeatedly; it may raise."""
     with path.open("ab") as file:
-        while not _try_lock(file):
+        while not try_lock(file.fileno()):
             waiting()
             time.sleep(0.1)
-        yield  # closing the file releases the lock, and so does the end of the process
+        try:
+            yield  # the end of the process releases the lock too
+        finally:
+            unlock(file.fileno())
 
 
 def proof_of(path: Path) -> Path:
@@ -88,23 +92,3 @@ def _read_proof(path: Path) -> object:
     except (OSError, CodecError):
         return None
     return proof if is_object(proof) else None
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(file: BinaryIO) -> bool:
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-else:
-    import fcntl
-
-    def _try_lock(file: BinaryIO) -> bool:
-        try:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True

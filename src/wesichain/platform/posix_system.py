@@ -1,0 +1,41 @@
+"""The system on POSIX: the user's folder, the name of the machine, its addresses."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+assert sys.platform != "win32"
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_NAMESPACE = Path("/proc/self/ns/pid")
+
+
+def data_folder() -> Path:
+    """Return the folder for the data of a user's programs. Nothing is created."""
+    if sys.platform == "darwin":
+        data = "~/Library/Application Support"
+    else:
+        data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(data).expanduser()
+
+
+def machine_id() -> str:
+    """Return a name that, with the host's, is shared by exactly the processes that can see each other.
+
+    Containers may share a host name, and machines made from one image share the host name and the number of
+    the process namespace. The boot id, which changes with every start of a system, distinguishes them.
+    """
+    try:
+        return f"{_BOOT.read_text('ascii').strip()} {_NAMESPACE.readlink()}"
+    except OSError:
+        import uuid
+
+        return f"{uuid.getnode():x}"
+
+
+def reserve_address(listener: socket.socket) -> None:
+    """Let a socket use an address that an ended program has just used, and no address in use."""
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
