@@ -64,19 +64,24 @@ class SecretIndex:
             for at in range(middle, middle + step):
                 yield self._tables[step], int.from_bytes(data[at : at + 4], sys.byteorder), form
 
-    def find(self, text: str) -> Iterator[Span]:
+    def find(self, text: str) -> Iterable[Span]:
         """The positions of the values in a text. What is in a placeholder is no secret."""
         data = text.encode("utf-8", "surrogatepass")
         places: Any = memoryview(data)[: len(data) & ~3].cast("I")
         forms: set[_Form] = set()
         for step, table in self._tables.items():
-            if table and not table.keys().isdisjoint(places[:: step // 4]):
-                forms.update(form for place in places[:: step // 4] for form in table.get(place, ()))
-        if forms:
-            taken = [match.span() for match in _compiled(PLACEHOLDER).finditer(text)]
-            for start, end in (span for form in forms for span in _occurrences(text, *form)):
-                if not any(start < stop and begin < end for begin, stop in taken):
-                    yield start, end
+            if table:
+                steps = places[::2] if step == 8 else places
+                if not table.keys().isdisjoint(steps):
+                    forms.update(form for place in steps for form in table.get(place, ()))
+        return _outside_placeholders(text, forms) if forms else ()
+
+
+def _outside_placeholders(text: str, forms: set[_Form]) -> Iterator[Span]:
+    taken = [match.span() for match in _compiled(PLACEHOLDER).finditer(text)]
+    for start, end in (span for form in forms for span in _occurrences(text, *form)):
+        if not any(start < stop and begin < end for begin, stop in taken):
+            yield start, end
 
 
 def _forms(value: str) -> set[_Form]:
@@ -126,7 +131,7 @@ class SecretRegistry:
         if owner is not None:
             weakref.finalize(owner, self._released.append, value).atexit = False
 
-    def find(self, text: str) -> Iterator[Span]:
+    def find(self, text: str) -> Iterable[Span]:
         with self._lock:
             while self._released:
                 value = self._released.popleft()

@@ -16,7 +16,13 @@ _BEARER = r"(?:(?=[A-Za-z.]*+[\d_~+/=\-])[\w.~+/=\-]{6,}+|[\w.~+/=\-]{20,}+)"
 _SIGNATURE = r"(?!\[redacted:)[^\s&;,\"'<>\\]{16,}+"
 # Each format: its name, a text that is in it, and a pattern. A group comes before the secret, and is kept.
 # Patterns begin with plain letters, which the engine finds fast, and look back from there.
-_FORMATS: tuple[tuple[str, str, str], ...] = (
+_SPOKEN: tuple[tuple[str, str, str], ...] = (
+    ("bearer-token", "earer", rf"(earer\s{{1,8}}+){_BEARER}"),
+    ("bearer-token", "EARER", rf"(EARER\s{{1,8}}+){_BEARER}"),
+    # user/password@host for Oracle
+    ("connection", "sqlplus ", r"(sqlplus\s{1,4}[^\s/@]{1,64}/)(?!/|\[redacted:)[^\s@]{1,128}+(?=@)"),
+)
+_SIGNED: tuple[tuple[str, str, str], ...] = (  # for texts with one of the signs : / = $ -----
     # without an end marker, up to the end of the text
     (
         "private-key",
@@ -24,8 +30,6 @@ _FORMATS: tuple[tuple[str, str, str], ...] = (
         rf"-----BEGIN {_PEM_NAME}[^-]*+(?:-(?!----)[^-]*+)*+(?:-----END {_PEM_NAME})?",
     ),
     ("url-credentials", "://", r"""(://)(?!\[redacted:url-credentials\]@)[^\s/?#"'<>\\]+(?=@)"""),
-    ("bearer-token", "earer", rf"(earer\s{{1,8}}+){_BEARER}"),
-    ("bearer-token", "EARER", rf"(EARER\s{{1,8}}+){_BEARER}"),
     # of a signed URL or request
     ("signature", "ignature=", rf"(ignature=){_SIGNATURE}"),
     ("signature", "sig=", rf"(sig=(?<=[?&;,\s\-]sig=)){_SIGNATURE}"),
@@ -38,14 +42,13 @@ _FORMATS: tuple[tuple[str, str, str], ...] = (
     ),
     ("webhook", "/webhooks/", r"(/webhooks/\d{1,24}/)(?!\[redacted:)[\w\-]{16,}+"),
     ("webhook", "/webhookb2/", r"(/webhookb2/[^/\s]{1,80}/\w{1,32}/)(?!\[redacted:)[\w\-]{16,}+"),
-    # a line of .pgpass, and user/password@host for Oracle
+    # a line of .pgpass, and JDBC for Oracle
     (
         "connection",
         ":5432:",
         r"((?m:^)[\w.\-*]{1,255}:5432:[^:\s]{1,64}:[^:\s]{1,64}:)(?!\[redacted:)[^\s:]+",
     ),
     ("connection", "oracle:thin:", r"(oracle:thin:[^\s/@]{1,64}/)(?!/|\[redacted:)[^\s@]{1,128}+(?=@)"),
-    ("connection", "sqlplus ", r"(sqlplus\s{1,4}[^\s/@]{1,64}/)(?!/|\[redacted:)[^\s@]{1,128}+(?=@)"),
     ("password-hash", "$", r"\$(?:2[abxy]|[156y]|apr1|argon2id?|scrypt)\$[\w./$=,+\-]{20,}+"),
     ("telegram-token", ":", r":(?<=\d{6}:)(?<!\d{11}:)[\w\-]{32,64}(?![\w\-])"),
 )
@@ -97,7 +100,8 @@ _RANDOM = (  # letters with digits, or of both cases
 
 def formats(text: str, words: Sequence[bytes]) -> Iterator[Found]:
     """The positions of secrets with a known format. `words` are the long words of the text."""
-    for label, hint, pattern in _FORMATS:
+    is_signed = ":" in text or "/" in text or "=" in text or "$" in text or "-----" in text
+    for label, hint, pattern in _SPOKEN + _SIGNED if is_signed else _SPOKEN:
         if hint in text:
             yield from _matches(text, label, pattern)
     if not words:

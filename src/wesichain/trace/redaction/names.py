@@ -69,8 +69,11 @@ def named(text: str) -> Iterator[tuple[int, int]]:
     if not is_marked and (len(text) < 12 or " " not in text):
         return
     low = text.lower()
-    parts = [part for part in (_PARTS if is_marked else _SPOKEN) if part in low]
-    if not parts:
+    parts = _PARTS if is_marked else _SPOKEN
+    for part in parts:
+        if part in low:
+            break
+    else:
         return
     if len(low) != len(text):  # a letter with a longer lower case: keep the positions aligned
         low = "".join(letter.lower() if letter.isascii() else letter for letter in text)

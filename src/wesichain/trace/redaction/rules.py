@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from binascii import Error
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TypeAlias
 
@@ -20,7 +20,7 @@ from .names import named
 from .phrases import commands
 
 Search: TypeAlias = tuple[
-    Callable[[str], Iterator[tuple[int, int]]], str
+    Callable[[str], Iterable[tuple[int, int]]], str
 ]  # finds values; what they are called
 
 _compiled = cache(re.compile)
@@ -50,15 +50,14 @@ def find_secrets(text: str, searches: Sequence[Search]) -> list[Found]:
 
 
 def _in_reading(text: str, searches: Sequence[Search], *, by_form: bool = True) -> list[Found]:
-    found: list[Found] = []
-    for search, label in searches:
-        found += [(start, end, label) for start, end in search(text)]
+    found: list[Found] = [(*span, label) for search, label in searches for span in search(text)]
     if by_form:
         words = _long_words(text)
         _find_by_form(text, words, found)
-        for word in set(words):
-            if not (word.islower() or word.isupper()):  # words, numbers or hashes
-                _find_encoded(text, word, searches, found)
+        if words:
+            for word in set(words):
+                if not (word.islower() or word.isupper()):  # words, numbers or hashes
+                    _find_encoded(text, word, searches, found)
     return found
 
 
