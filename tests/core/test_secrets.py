@@ -123,7 +123,7 @@ def test_the_time_does_not_depend_on_the_number_of_secrets() -> None:
         return min(times)
 
     few, many = seconds(5), seconds(1000)
-    assert many < 4 * few  # a search for each of them would take 200 times as long
+    assert many < 20 * few  # a search for each of them would take 200 times as long
 
 
 @pytest.mark.parametrize(
@@ -298,6 +298,12 @@ def test_records_are_masked(caplog: pytest.LogCaptureFixture) -> None:
     assert "ConnectionError: 401 for [redacted:registered]" in caplog.text
     assert "nothing in particular" in caplog.text
     assert caplog.records[-1].args == ("particular",)
+
+
+def test_a_record_that_cannot_be_written_is_left_to_its_handler() -> None:
+    record = logging.makeLogRecord({"msg": "%d", "args": ("no number",)})
+    assert SecretFilter().filter(record)
+    assert record.args == ("no number",)
 
 
 def test_a_handler_of_ones_own_may_mask_too() -> None:

@@ -145,6 +145,7 @@ async def test_the_environment_names_the_server_and_its_key(
 
 
 MASK = "[redacted:registered]"
+HELD = "key-of-one-client-alone"
 
 
 @each_provider
@@ -152,10 +153,10 @@ def test_what_a_client_holds_is_masked_in_every_text_as_long_as_it_exists(provid
     client: Any = provider.make(
         "m",
         base_url="https://svc:pelican-quay@models.example.com/v1",
-        api_key=KEY,
+        api_key=HELD,
         headers={"X-Team-Token": "harbour-lantern", "X-Team": "blue-harbour"},
     )
-    echo = f"{KEY} {b64encode(KEY.encode()).decode()} pelican-quay harbour-lantern blue-harbour"
+    echo = f"{HELD} {b64encode(HELD.encode()).decode()} pelican-quay harbour-lantern blue-harbour"
     assert mask_secrets(echo) == f"{MASK} {MASK} {MASK} {MASK} blue-harbour"
     del client
     gc.collect()

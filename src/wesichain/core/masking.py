@@ -54,7 +54,10 @@ class SecretFilter(logging.Filter):
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:
-        message = record.getMessage()
+        try:
+            message = record.getMessage()
+        except Exception:  # noqa: BLE001  # arguments that do not fit: the handler reports it
+            return True
         masked = mask_secrets(message)
         if masked != message:
             record.msg, record.args = masked, None

@@ -59,7 +59,7 @@ _CODE = (
     r"[A-Za-z_][A-Za-z_.]*+\w*+[(\[]|"
     r"(?:self|this|process\.env|env|os|config|settings)(?:\.[A-Za-z_]\w*+)++(?=[\s,;)\]}`]|\Z)"
 )
-_LONGEST = 1024  # letters of a value that has to look like a secret
+_LONGEST = 256  # letters of a value that has to look like a secret
 _AFTER = ("", *" \t\r\n,;&)]}'\"`")  # what may follow a variable
 
 
@@ -149,7 +149,7 @@ def is_secret_value(name: str, value: str) -> bool:
     if name.isupper():
         return len(value) >= 8 and has_letters_and_digits(value) and (" " not in value or len(value) >= 40)
     if name.lower().endswith("key"):
-        return _compiled(_KEY).search(value) is not None
+        return has_letters_and_digits(value) and _compiled(_KEY).search(value) is not None
     return looks_like_password(value) or value[0] in "[("
 
 

@@ -38,7 +38,7 @@ def value_in_sentence(text: str, end: int, name: str) -> tuple[int, int] | None:
 
 
 def has_letters_and_digits(word: str) -> bool:
-    return any(map(str.isalpha, word)) and any(map(str.isdigit, word))
+    return _compiled(r"\d").search(word) is not None and any(map(str.isalpha, word))
 
 
 def looks_like_password(word: str) -> bool:

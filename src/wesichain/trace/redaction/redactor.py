@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
+from threading import RLock
 from typing import Any, ClassVar, TypeVar, cast, overload
 
 from wesichain.core import (
@@ -73,8 +74,6 @@ class Redactor:
     ) -> None:
         self._extra = extra
         self._environ = environ
-        self._names: set[str] = set()  # field names that do not stand for secrets
-        self._registered = -1
         self._variables = environment_secrets(environ)
         self._forget()
 
@@ -94,6 +93,7 @@ class Redactor:
         )
         self._searches: list[Search] = [(find, label) for index, find, label in known if index]
         self._known: set[str] = set()  # short texts without secrets
+        self._names: set[str] = set()  # field names that do not stand for secrets
         self._call: ToolCall | None = None  # the last call without secrets
         self._tools: tuple[ToolSpec, ...] | None = None  # the last tools without secrets
 
@@ -371,13 +371,17 @@ def redact(value: Any) -> Any:
 
     For everything that leaves the process: logs, answers to clients, files.
     """
-    redactor = _shared()
-    redactor.refresh()
-    if isinstance(value, BaseException):
-        return redactor.text(str(value))
-    if isinstance(value, RunEvent):
-        return redactor.event(cast("Any", value))
-    return redactor.value(value)
+    with _LOCK:  # one redactor for all threads: a new secret is not to meet what it found clean before
+        redactor = _shared()
+        redactor.refresh()
+        if isinstance(value, BaseException):
+            return redactor.text(str(value))
+        if isinstance(value, RunEvent):
+            return redactor.event(cast("Any", value))
+        return redactor.value(value)
+
+
+_LOCK = RLock()
 
 
 @cache
