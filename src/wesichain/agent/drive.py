@@ -38,7 +38,7 @@ from wesichain.errors import (
     InvalidModelActionError,
     JournalError,
 )
-from wesichain.journal.internal import Begin, End, Fault, Go, Left, fault_of
+from wesichain.journal.internal import Begin, End, Fault, Go, Left, fault_of, waits_of
 
 from wesichain.policy.internal import Account
 
@@ -456,11 +456,10 @@ class Drive(Mutable, Generic[OutT]):
             run.log.log.left_inside(inside)
             return
         log = run.log.log
-        tokens = tuple(item.token for item in outcome.pending)
         follows, messages = self.turn.unsent(outcome.trail)
         body = Left(
             outcome.reason,
-            tokens,
+            waits_of(log) if outcome.pending else (),
             inside=(*inside, *log.take_left_inside()),
             follows=follows,
             messages=messages,

@@ -16,9 +16,7 @@ def fingerprint_of(runtime: Any) -> str:
     """
     settings = runtime.settings
     output = settings.judge.output
-    tools = [
-        [tool.spec, tool.effect, bool(tool.approval), tool.external] for tool in runtime.registry
-    ]
+    tools = [[tool.spec, tool.effect, bool(tool.approval), tool.external] for tool in runtime.registry]
     described = [
         __version__,
         settings.name,

@@ -6,7 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wesichain.core import LlmResponse, Message, ReActState, ReActStep, Role, StepStarted, ToolCall
-from wesichain.core.internal import Mutable, PendingCall, Spent, Value, field, from_plain, replace, tool_message, turn_of
+from wesichain.core.internal import (
+    Mutable,
+    PendingCall,
+    Spent,
+    Value,
+    field,
+    from_plain,
+    replace,
+    tool_message,
+    turn_of,
+)
 from wesichain.errors import CodecError
 from wesichain.journal.internal import Begin, End, Hand, Left, Log, Reply, Result, ledgers_of, parse
 from wesichain.policy import Budget

@@ -18,7 +18,12 @@ _log = logging.getLogger("wesichain")
 
 
 def follow(
-    log: Log, sinks: Sequence[EventSink], redactor: Redactor | None = None, *, place: str = "", run_id: str = ""
+    log: Log,
+    sinks: Sequence[EventSink],
+    redactor: Redactor | None = None,
+    *,
+    place: str = "",
+    run_id: str = "",
 ) -> None:
     """Let sinks receive the events of the runs in a place of a log, from now on.
 

@@ -36,7 +36,17 @@ class MiddlewareRun(Generic[OutT]):
     makes the first phase of a run of another task, `again` a further run, inside the first one.
     """
 
-    __slots__ = ("_again", "_ctx", "_drive", "_first", "_middleware", "_runs", "_start", "_stepper", "outcome")
+    __slots__ = (
+        "_again",
+        "_ctx",
+        "_drive",
+        "_first",
+        "_middleware",
+        "_runs",
+        "_start",
+        "_stepper",
+        "outcome",
+    )
 
     def __init__(
         self,

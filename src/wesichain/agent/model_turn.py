@@ -341,7 +341,9 @@ class ModelTurn(Generic[OutT]):
         if run.is_compared and self.limit is None and not is_dynamic and not run.log.log.was_given_options:
             run.step = number
             fixed = run.settings
-            asked = LlmRequest(fixed.model, (), run.specs(), fixed.judge.output.schema, (), run.model_settings())
+            asked = LlmRequest(
+                fixed.model, (), run.specs(), fixed.judge.output.schema, (), run.model_settings()
+            )
             run.check_same_tools(f"ask {number}", known.request, asked)
         return phase
 

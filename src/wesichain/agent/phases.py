@@ -103,6 +103,7 @@ class _Ended(AnyPhase, Generic[OutT]):
     kind: ClassVar[str] = "ended"
     spent: Spent
     step: int  # the number of the last step
+
     @property
     def usage(self) -> Usage:
         return self.spent.usage
@@ -166,7 +167,9 @@ class _Ended(AnyPhase, Generic[OutT]):
         """The log of the run as data, for `from_plain()`."""
         info = self.info
         if info.place:
-            raise CodecError("a run inside a call has its log with the outermost run; write the outcome of that")
+            raise CodecError(
+                "a run inside a call has its log with the outermost run; write the outcome of that"
+            )
         log = log_to_plain(info.log, self.until or None)
         return {"kind": self.kind, "run_id": info.log.run_id, "log": log}
 

@@ -55,9 +55,19 @@ class RunAgain:
     def __init__(self, run: Any) -> None:
         self.run = run
 
+    suspends = False
+
     @property
-    def settings(self) -> Any:
-        return self.run.settings
+    def clock(self) -> Any:
+        return self.run.settings.clock
+
+    @property
+    def token(self) -> Any:
+        return self.run.token
+
+    @property
+    def pressure(self) -> Any:
+        return self.run.pressure
 
     @property
     def account(self) -> Any:

@@ -164,7 +164,9 @@ class RunState(Mutable, Generic[OutT]):
     is_recorded: bool = False
     is_compared: bool = False
     answers: Mapping[str, Decision] = field(default_factory=dict[str, Decision])  # by call of this step
-    paid: tuple[float, str] | None = None  # of a reply that a middleware has charged: cost, model without price
+    paid: tuple[float, str] | None = (
+        None  # of a reply that a middleware has charged: cost, model without price
+    )
     # A set, as a dict that the garbage collector does not track.
     used_ids: dict[str, None] = field(default_factory=dict[str, None], init=False)
     task: asyncio.Task[Any] | None = field(default=None, init=False)
@@ -408,9 +410,7 @@ class RunState(Mutable, Generic[OutT]):
         """Whether a call was left while something inside it waited, or was stopped."""
         return self.is_recorded and self.log.log.was_left(f"{self.log.place}call {name}")
 
-    def check_same_request(
-        self, name: str, expected: Sequence[Message], actual: Sequence[Message]
-    ) -> None:
+    def check_same_request(self, name: str, expected: Sequence[Message], actual: Sequence[Message]) -> None:
         """Raise if a request has other messages than the recorded one, though the program is the same."""
         if not self.is_compared:
             return
@@ -446,7 +446,9 @@ class RunState(Mutable, Generic[OutT]):
         """Record the refusal of an act by a limit; `steps` were spent by a request that it cut off."""
         owner = limit.owner
         place = owner.place if isinstance(owner, Account) else self.log.place
-        self.log.write(f"limit {name}", Limit(limit.resource, float(limit.limit), float(limit.used), place, steps))
+        self.log.write(
+            f"limit {name}", Limit(limit.resource, float(limit.limit), float(limit.used), place, steps)
+        )
 
     def refuse_retry(self, name: str, refusal: Exception) -> None:
         """Record that a limit refused another attempt at a call."""
@@ -515,9 +517,7 @@ class RunState(Mutable, Generic[OutT]):
         )
         return found
 
-    def recorded_decision(
-        self, name: str, keep: Callable[[str], None] | None = None
-    ) -> FaultDecision | None:
+    def recorded_decision(self, name: str, keep: Callable[[str], None] | None = None) -> FaultDecision | None:
         """The decision that was made before on this error. One that ended the run is raised again.
 
         `keep` is called with the text of a decision that is raised.
@@ -543,9 +543,7 @@ class RunState(Mutable, Generic[OutT]):
     def share_decision(self, name: str, error: AgentError, decided: FaultDecision, text: str) -> None:
         """Record an error that shares the decision on another one of the same reply."""
         tool = getattr(error, "tool_name", None) or ""
-        body = Decide(
-            fault_of(error), decided.kind, text=text, tool=tool, shared=True, is_rejection=True
-        )
+        body = Decide(fault_of(error), decided.kind, text=text, tool=tool, shared=True, is_rejection=True)
         self.log.write(f"decide {name}", body)
 
     def _ask_policy(self, phase: Active[OutT], error: AgentError) -> PolicyDecision:

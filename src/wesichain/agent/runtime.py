@@ -281,7 +281,7 @@ class AgentRuntime(Generic[OutT]):
             return given.place
         clock = given.clock or self.settings.clock
         link = None if given.parent is None else given.parent.link
-        if isinstance(link, OpenCall):
+        if hasattr(link, "claim"):
             where = link.claim(self.settings.name, _text_of(task), given.key)
             return RunPlace(link.log, where, link)
         if given.key is not None:
@@ -361,7 +361,9 @@ class AgentRuntime(Generic[OutT]):
             self.offered(),
             info.settings,
             budget,
-            None if not is_object(state) else {key: one for key, one in state.items() if key not in _STATE_KEYS},
+            None
+            if not is_object(state)
+            else {key: one for key, one in state.items() if key not in _STATE_KEYS},
             info.step,
             info.earlier,
             info.model,
@@ -584,7 +586,7 @@ class AgentRuntime(Generic[OutT]):
         above: Account | None = None
         scope: tuple[str, ...] = ()
         if link is not None:  # it has the clock of the run above
-            clock, above, scope = clock or link.settings.clock, link.account, link.scope
+            clock, above, scope = clock or link.clock, link.account, link.scope
         elif parent is not None and isinstance(parent.budget, Account):
             above = parent.budget  # the account of a graph, which is no run
         settings = self.settings if clock is None else replace(self.settings, clock=clock)
@@ -594,7 +596,7 @@ class AgentRuntime(Generic[OutT]):
         elif token is not None:
             token = token.child()
         if link is not None and parent is None:
-            token = link.run.token
+            token = link.token
         log = RunLog(place.log, place.place, info.run_id)
         if self._sinks or options.events is not None or around.hook is not None:
             self._follow(place, info, options)
@@ -648,7 +650,7 @@ class AgentRuntime(Generic[OutT]):
     def _attach_reader(self, run: RunState[OutT], options: RunOptions, link: Any) -> None:
         """Make the run wait for a slow reader, and hold back an answer that a guard checks first."""
         if link is not None:
-            run.pressure = link.run.pressure
+            run.pressure = link.pressure
         if options.stream:
             agent = run.current_agent
             holds = any(one.holds_stream for one in self.run_middleware) or (

@@ -1,35 +1,35 @@
 """The bodies of entries, one class for each kind. The classes and their fields are stored names.
 
-    begin          Begin       a run starts, with everything that it starts with
-    go K           Go          a process begins to work on the run
-    offer N        Offer       the tools that functions returned for step N
-    view N         View        what the context views left out of the requests from step N on
-    ask N          Reply       the reply to request N, or its error
-    model N I      ModelCall   a model call that a middleware made for request N
-    decide N [ID] A  Decide    what the policy decided about an error
-    limit N [ID]   Limit       a limit that refused a model call, or a tool call
-    check N I      Check       the answer after its checks, or its refusal
-    rule N ID      Rule        what an approval rule returned
-    call N ID A ?  Intent      a `once` call begins
-    call N ID A    Result      the value of a call, or its error
-    tool N ID A    Result      the value of a call before its middleware
-    asked T        Asked       a question to a person
-    answer T       Answer      the answer, or that its time is over
-    say I          Say         something that entered from outside: a message, a signal
-    heard N        Heard       the messages that step N took
-    heard NAME K   Heard       the signal that the K-th `receive(NAME)` took
-    hand N         Hand        a handoff to another agent
-    perform NAME ? Intent      a `once` step of a function begins
-    perform NAME   Performed   the value of a step of a function, or its error
-    retry NAME A   Performed   an attempt at such a step that failed and was followed by another
-    sleep NAME     Sleep       until when a function sleeps
-    woke NAME      Woke        that it slept until then
-    input K        Input       the input of a turn on a graph's thread
-    visit S NODE   Visit       what a node of a graph wrote
-    state S        State       the state of a graph after a super-step, and the nodes to run next
-    stop I         Stop        a person or a program asked the run to stop
-    left K         Left        where work on the run ended, and why
-    end            End         the outcome
+begin          Begin       a run starts, with everything that it starts with
+go K           Go          a process begins to work on the run
+offer N        Offer       the tools that functions returned for step N
+view N         View        what the context views left out of the requests from step N on
+ask N          Reply       the reply to request N, or its error
+model N I      ModelCall   a model call that a middleware made for request N
+decide N [ID] A  Decide    what the policy decided about an error
+limit N [ID]   Limit       a limit that refused a model call, or a tool call
+check N I      Check       the answer after its checks, or its refusal
+rule N ID      Rule        what an approval rule returned
+call N ID A ?  Intent      a `once` call begins
+call N ID A    Result      the value of a call, or its error
+tool N ID A    Result      the value of a call before its middleware
+asked T        Asked       a question to a person
+answer T       Answer      the answer, or that its time is over
+say I          Say         something that entered from outside: a message, a signal
+heard N        Heard       the messages that step N took
+heard NAME K   Heard       the signal that the K-th `receive(NAME)` took
+hand N         Hand        a handoff to another agent
+perform NAME ? Intent      a `once` step of a function begins
+perform NAME   Performed   the value of a step of a function, or its error
+retry NAME A   Performed   an attempt at such a step that failed and was followed by another
+sleep NAME     Sleep       until when a function sleeps
+woke NAME      Woke        that it slept until then
+input K        Input       the input of a turn on a graph's thread
+visit S NODE   Visit       what a node of a graph wrote
+state S        State       the state of a graph after a super-step, and the nodes to run next
+stop I         Stop        a person or a program asked the run to stop
+left K         Left        where work on the run ended, and why
+end            End         the outcome
 """
 
 from __future__ import annotations
@@ -387,7 +387,9 @@ class Left(Value, omit_defaults=True):
     __always__: ClassVar[tuple[str, ...]] = ("reason",)
 
     reason: str
-    pending: tuple[str, ...] = ()  # the tokens of questions, and the names of waits
+    waits: tuple[
+        Mapping[str, JsonValue], ...
+    ] = ()  # what the run waits for: kind, name, and a token or a moment
     due: float | None = None  # when the run continues by itself
     inside: tuple[str, ...] = ()
     spent: Spent | None = None

@@ -51,7 +51,17 @@ class Projection:
     `scope` of an event is the place of its run below that place, without the last slash.
     """
 
-    __slots__ = ("_asked", "_begin_of_run", "_decided", "_log", "_models", "_place", "_run_id", "_size", "seq")
+    __slots__ = (
+        "_asked",
+        "_begin_of_run",
+        "_decided",
+        "_log",
+        "_models",
+        "_place",
+        "_run_id",
+        "_size",
+        "seq",
+    )
 
     def __init__(self, log: Log, place: str = "", run_id: str = "") -> None:
         self.seq = 0
@@ -163,7 +173,8 @@ class Projection:
 
     def _left(self, _: Name, body: Left) -> Iterator[Form]:
         spent = body.spent or Spent()
-        pending = tuple(pending_call(self._asked[one]) for one in body.pending if one in self._asked)
+        tokens = [str(wait.get("token")) for wait in body.waits]
+        pending = tuple(pending_call(self._asked[one]) for one in tokens if one in self._asked)
         yield RunInterrupted, body.step, body.reason, spent.usage, pending, spent.seconds
 
     def _end(self, _: Name, body: End) -> Iterator[Form]:
@@ -202,7 +213,9 @@ def _kind_and_cause(fault: Fault, *, is_of_call: bool) -> tuple[str, str]:
     return found.name, full
 
 
-def events_of(log: Log, place: str = "", *, run_id: str = "", since: int = 0, until: int | None = None) -> list[Event]:
+def events_of(
+    log: Log, place: str = "", *, run_id: str = "", since: int = 0, until: int | None = None
+) -> list[Event]:
     """The events of the runs in a place, from record number `since` up to record number `until`."""
     made, projection = list[Event](), Projection(log, place, run_id)
     for number in range(len(log.records) if until is None else until):

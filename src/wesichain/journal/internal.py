@@ -1,5 +1,6 @@
 """Internal names that other packages of the framework use. Any version may change them."""
 
+from .claims import Claims as Claims
 from .entries import FORMAT as FORMAT
 from .entries import Answer as Answer
 from .entries import Asked as Asked
@@ -24,9 +25,11 @@ from .events import events_of as events_of
 from .faults import fault_of as fault_of
 from .faults import name_of_class as name_of_class
 from .faults import revived as revived
+from .frame import Frame as Frame
+from .host import writer_id as writer_id
+from .journal import Journal as Journal
 from .log import Follower as Follower
 from .log import Log as Log
-from .host import writer_id as writer_id
 from .names import call_place as call_place
 from .names import escape as escape
 from .names import keyed_place as keyed_place
@@ -35,6 +38,8 @@ from .names import parse as parse
 from .questions import pending_call as pending_call
 from .requests import fingerprint as fingerprint
 from .spending import ledgers_of as ledgers_of
+from .writer import StoreWriter as StoreWriter
+from .writer import waits_of as waits_of
 from .written import LogDecoder as LogDecoder
 from .written import LogEncoder as LogEncoder
 from .written import entry_from_plain as entry_from_plain

@@ -89,13 +89,13 @@ class Log:
         "_started",
         "_steps",
         "has_questions",
-        "was_given_options",
         "known",
         "leg",
         "records",
         "refuse",
         "run_id",
         "strict",
+        "was_given_options",
         "writer",
     )
 
@@ -328,6 +328,12 @@ class Log:
         begun = [name for name in self.names_inside(place) if name.endswith("/begin")]
         return bool(begun) and all(self.has(f"{name.removesuffix('begin')}end") for name in begun)
 
+    def numbers_of(self, kind: str) -> Sequence[int]:
+        """The numbers of the entries of a kind, in every place."""
+        if self._indexed != len(self.records):
+            self._extend_index()
+        return [number for name, number in self._index.items() if name.rpartition("/")[2].startswith(kind)]
+
     def begin_of(self, place: str) -> Begin | None:
         """The first entry of the run in a place."""
         number = self.number_of(f"{place}begin")
@@ -346,8 +352,7 @@ class Log:
 
     def answer(self, token: str, answer: Answer) -> None:
         """Record the answer to a question."""
-        name = self._question_name(token)
-        self.enter(f"{name[: name.rindex('asked ')]}answer {token}", answer)
+        self.enter(self.answer_name(token), answer)
 
     def enter(self, name: str, body: Any) -> None:
         """Append an entry that comes from outside, while nobody works on the run."""
@@ -357,8 +362,12 @@ class Log:
         return next((one[3] for one in reversed(self.records) if one[0].__class__ is str), 0.0)
 
     def has_answer(self, token: str) -> bool:
+        return self.has(self.answer_name(token))
+
+    def answer_name(self, token: str) -> str:
+        """The name of the entry that answers a question."""
         name = self._question_name(token)
-        return self.has(f"{name[: name.rindex('asked ')]}answer {token}")
+        return f"{name[: name.rindex('asked ')]}answer {token}"
 
     def _question_name(self, token: str) -> str:
         """The name of the entry with a question."""
@@ -377,6 +386,14 @@ class Log:
                 number = self.number_of(name)
                 if number is not None:
                     yield self.body(number)
+
+    def all_questions(self) -> Iterator[Asked]:
+        """All questions of the run, also those that were answered."""
+        self._extend_index()
+        for name in self._questions.values():
+            number = self.number_of(name)
+            if number is not None:
+                yield self.body(number)
 
     def pending(self, place: str = "") -> tuple[PendingCall, ...]:
         """The calls in a place that wait for people."""

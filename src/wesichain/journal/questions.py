@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from wesichain.core import ToolCall
 from wesichain.core.internal import PendingCall
 
@@ -20,3 +22,16 @@ def pending_call(asked: Asked) -> PendingCall:
         asked.form,
         asked.parameters,
     )
+
+
+def waiting_for(asked: Asked) -> dict[str, Any]:
+    """A question in a list of what runs wait for."""
+    call = asked.call
+    kind = "external" if asked.external else "approval"
+    if call is None or asked.form is not None:
+        kind = "question"
+    return {
+        "kind": kind,
+        "name": asked.name or (call.name if call is not None else ""),
+        "token": asked.token,
+    }

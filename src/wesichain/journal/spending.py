@@ -34,7 +34,13 @@ class Ledger(Mutable):
         """The spending, `elapsed` seconds after the tree of runs began."""
         seconds = max(0.0, elapsed - self.begun_at)
         return Spent(
-            self.steps, self.usage, self.tool_calls, self.free_retries, self.cost, seconds, dict(self.unpriced)
+            self.steps,
+            self.usage,
+            self.tool_calls,
+            self.free_retries,
+            self.cost,
+            seconds,
+            dict(self.unpriced),
         )
 
     def charge_tokens(self, usage: Usage, cost: float, unpriced: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Suspended(BaseException):  # noqa: N818  # not an error
+class Suspended(BaseException):  # not an error
     """The run waits: for a person, a signal or a moment. It continues here when that has come.
 
     It is no `Exception`, so that `except Exception` around a wait does not catch it.

@@ -30,6 +30,7 @@ from .entries import FORMAT, Begin, Reply, body_type
 from .log import Encoded, Log, Record
 from .names import parse
 from .requests import fingerprint
+from .sealing import Cipher, opened
 
 
 class Parts:
@@ -52,7 +53,7 @@ class Parts:
 class LogEncoder:
     """Writes the records of one log, in order, as entries of a store."""
 
-    __slots__ = ("_calls", "_clean", "_log", "_next", "_notes", "_seq", "_tasks")
+    __slots__ = ("_calls", "_clean", "_log", "_next", "_notes", "_seq", "_skipped", "_tasks")
 
     def __init__(
         self, log: Log, *, since: int = 0, seq: int = 0, clean: Callable[[Any], Any] | None = None
@@ -66,6 +67,7 @@ class LogEncoder:
         self._next = since
         self._seq = seq
         self._notes: list[Any] = []
+        self._skipped: set[int] = set()
         self._calls: dict[tuple[str, str], ToolCall] = {}  # of the last replies, by place and id
         self._tasks: dict[str, Begin] = {}  # of runs without a request so far, by place
 
@@ -77,6 +79,10 @@ class LogEncoder:
     def renumber(self, seq: int) -> None:
         """Go on after an entry that somebody else has appended."""
         self._seq = seq
+
+    def skip(self, number: int) -> None:
+        """Leave a record out that is about to be added: the store has it already."""
+        self._skipped.add(number)
 
     def take(
         self, until: int | None = None, *, refused: Callable[[str, CodecError], None] | None = None
@@ -90,6 +96,8 @@ class LogEncoder:
         while self._next < end:
             record = records[self._next]
             self._next += 1
+            if self._next - 1 in self._skipped:
+                continue
             if record[0].__class__ is str:
                 try:
                     made.append(self._entry((record[0], self._log.body(self._next - 1), *record[2:])))
@@ -147,7 +155,9 @@ class LogEncoder:
             call, attempt, resumed = fields
             known = self._calls.get((place, call.id)) == call
             note["call"] = call.id if known else form_of(call)
-            return note | ({"attempt": attempt} if attempt > 1 else {}) | ({"resumed": True} if resumed else {})
+            return (
+                note | ({"attempt": attempt} if attempt > 1 else {}) | ({"resumed": True} if resumed else {})
+            )
         note["event"] = form_of(make("", step, 0, at, *fields))
         return note
 
@@ -162,11 +172,11 @@ def is_opening(messages: Sequence[Message], begin: Begin) -> bool:
     return len(messages) == len(begin.messages) + 1 and tuple(messages) == opening_of(begin)
 
 
-def read_log(log: Log, entries: Iterable[Entry]) -> None:
+def read_log(log: Log, entries: Iterable[Entry], cipher: Cipher | None = None) -> None:
     """Add the entries of a store to a log that is being opened, with their notes."""
     decoder = LogDecoder(log)
     for entry in entries:
-        decoder.take(entry)
+        decoder.take(opened(entry, cipher))
     log.reopened()
 
 
@@ -182,6 +192,7 @@ class LogDecoder:
         self._parts: BlobReader = self._found if blobs is None else blobs
         self._replies: dict[str, list[int]] = {}  # the numbers of the records with replies, by place
         self._begins: dict[str, int] = {}
+        self._elapsed = 0.0
 
     def take(self, entry: Entry) -> None:
         name = parse(entry.name)
@@ -194,7 +205,9 @@ class LogDecoder:
         elif name.kind == "ask":
             self._replies.setdefault(name.place, []).append(len(self._log.records))
         read = body_reader(entry.body, self._parts, where=entry.name)
-        self._log.records.append((entry.name, Encoded(read, entry.by), entry.at, notes.get("elapsed", 0.0)))
+        # What came from outside did no work: it has the seconds of the entry before it.
+        self._elapsed = notes.get("elapsed", self._elapsed)
+        self._log.records.append((entry.name, Encoded(read, entry.by), entry.at, self._elapsed))
 
     def _announcement(self, note: dict[str, Any]) -> Record:
         kind, step, at, place = note["kind"], note["step"], note["at"], note.get("place", "")
@@ -242,6 +255,22 @@ def body_reader(text: str, parts: BlobReader, *, where: str) -> Callable[[type[V
         return body
 
     return read
+
+
+def entry_for(name: str, body: Value, seq: int, at: float) -> Entry:
+    """An entry that comes from outside, to be appended with this number."""
+    parts = Parts()
+    text = form_to_json(form_of(body), blobs=parts)
+    return Entry(seq, name, text, at, getattr(body, "by", ""), "", parts.found)
+
+
+def entry_body(entry: Entry, cipher: Cipher | None = None) -> Any:
+    """The body of an entry."""
+    name = parse(entry.name)
+    whole = opened(entry, cipher)
+    return body_reader(whole.body, Parts(whole.parts), where=entry.name)(
+        body_type(name.kind, name.rest) or Value
+    )
 
 
 # --- a log as one JSON value -----------------------------------------------------------------------

@@ -4,12 +4,18 @@ A store has any number of logs, each with a name. A log is a list of entries tha
 beginning can be deleted. The rules, which `testing.LogsContract` tests:
 
 - An append is all or nothing, also under kill -9, and on a full disk.
-- An append names the number of the entry that it follows. If the log has a later one, nothing is written and
-  the writer gets a `LogConflictError`, so that two writers cannot overwrite each other.
+- An append names the number of the entry that it follows. If that is not the last one, nothing is written
+  and the writer gets a `LogConflictError`, so that two writers cannot overwrite each other.
+- An append may be repeated, by a writer that does not know whether it was written: if its last entry is in
+  the log with this number, name, time and body, nothing is written, and there is no conflict.
 - Entries are read back unchanged, from any number on, by every process that shares the store.
-- A number is used once.
+- A number is used once, also after the beginning of the log was deleted.
 - A lease on a log belongs to one holder until its time is over, by the clock of the store.
 - A store of another version, or of another program, is refused with an error, and not changed.
+- Reading needs no more than the right to read; without a database, file or folder there are no logs.
+
+Names and texts are Unicode without NUL and lone surrogates. A name of a log has at most 1,000 bytes in UTF-8.
+A store that cannot be used at the moment raises a `StoreUnavailableError`; the call may be repeated later.
 """
 
 from __future__ import annotations
@@ -28,9 +34,11 @@ class LogConflictError(StoreError):
 class Entry(Value):
     """One entry of a log.
 
-    `seq` is its number, from 1 without gaps. `name` is used once in a log. `body` is JSON text, which the
-    store does not read, and so is `notes`: what the writer announced before the entry, or "". `by` is who
-    wrote it, where a person or another program did. `parts` are the bytes whose SHA-256 the body contains.
+    `seq` is its number, from 1 without gaps. `name` is used once in a log; the store does not check that,
+    because a writer has read all entries that its append follows. `body` is JSON text, which the store does
+    not read, and so is `notes`: what the writer announced before the entry, or "". `by` is who wrote it,
+    where a person or another program did. `parts` are the bytes whose SHA-256 the body contains; a log has
+    each of them once.
     """
 
     __aside__: ClassVar[tuple[str, ...]] = ("parts",)
@@ -45,7 +53,7 @@ class Entry(Value):
 
 
 class Summary(Value, omit_defaults=True):
-    """What lists show of a log. It follows from the entries; the writer hands it in with each append.
+    """What lists show of a log. It follows from the entries; the writer passes it when it has changed.
 
     `state` is "queued", "running", "waiting", "completed", "failed" or "stopped". `due` is when a waiting
     run continues by itself, in seconds since the epoch. `pending` is JSON text: what the run waits for.
@@ -62,7 +70,10 @@ class Summary(Value, omit_defaults=True):
 
 
 class LogInfo(Value):
-    """A log: its name, the number and the time of its last entry, when it began, and its summary."""
+    """A log: its name, the number of its last entry, its summary, and two times by the store's clock.
+
+    `at` is the time of the last append, `begun_at` of the first.
+    """
 
     name: str
     seq: int
@@ -72,14 +83,19 @@ class LogInfo(Value):
 
 
 class Query(Value, omit_defaults=True):
-    """Which logs are listed: the newest first, after the log named `after`."""
+    """Which logs are listed, the most recently appended to first.
+
+    `waiting` asks for logs whose summary has something `pending`, or nothing; `due_before` for those that are
+    due by then. `after` is the time and the name of a log, from an earlier page: only what follows it is
+    listed. `(moment, "")` lists the logs that were last appended to before a moment.
+    """
 
     state: str | None = None
     program: str | None = None
     waiting: bool | None = None
     due_before: float | None = None
     limit: int = 100
-    after: str | None = None
+    after: tuple[float, str] | None = None
 
 
 class Claim(Value):
@@ -92,9 +108,10 @@ class Claim(Value):
 class Charge(Value):
     """An amount that is added to a limit shared by many logs.
 
-    `period` is "hour", "day", "week" or "month" (of the calendar, in UTC), or the seconds of a sliding window.
-    With `most`, the append is refused if the sum of the period would be above it. A negative amount gives
-    back what was charged at time `at`, and is not refused.
+    `period` is "hour", "day", "week" or "month" (of the calendar, in UTC), or the seconds of a sliding
+    window, in which a charge counts for up to a sixtieth longer. With `most`, the append is refused if the
+    sum of the period would be above it. A negative amount gives back what was charged at time `at`, and is
+    not refused.
     """
 
     limit: str
@@ -136,10 +153,10 @@ class Logs(Protocol):
     ) -> None:
         """Append entries to a log whose last entry has the number `after`; 0 begins a new log.
 
-        If the log has a later entry, nothing is written and a `LogConflictError` is raised. With a
+        If the last entry is another one, nothing is written and a `LogConflictError` is raised. With a
         `summary`, it replaces the one that lists show. `claims` and `charges` are made with the entries, or
         nothing is written and a `UniqueTakenError` or a `LimitReachedError` is raised. A claim that this
-        entry of this log has already is no conflict. `releases` are claims of this log that end.
+        entry of this log has already is no conflict. `releases` are claims of this log that end before.
         """
         ...
 
@@ -151,11 +168,17 @@ class Logs(Protocol):
         """Return the logs that match, the most recently appended to first."""
         ...
 
-    async def delete(self, log: str, *, seq: int | None = None) -> bool:
-        """Delete a log, with `seq` only if its last entry has this number; return whether it is gone.
+    async def delete(self, log: str, *, seq: int | None = None, before: int | None = None) -> bool:
+        """Delete a log, with `seq` only if its last entry has this number; return whether it was not another.
 
-        The claims of a deleted log stay: what was done once is not done again.
+        With `before`, delete only the entries with lower numbers; the log stays, and so do its numbers.
+        Deleting an unknown log does nothing. The claims of a deleted log stay: what was done once is not done
+        again.
         """
+        ...
+
+    async def delete_many(self, logs: Mapping[str, int]) -> int:
+        """Delete the logs whose last entry has the given number; return how many were deleted."""
         ...
 
     async def lease(self, log: str, holder: str, seconds: float) -> float:
@@ -176,4 +199,8 @@ class Logs(Protocol):
 
     async def now(self) -> float:
         """The time by the store's clock, in seconds since the epoch."""
+        ...
+
+    async def close(self) -> None:
+        """Release files, connections and threads. The store opens them again if it is used again."""
         ...

@@ -563,9 +563,7 @@ class Batch(Generic[OutT]):
             refusal = run.refusal(free=free)
             return Settled(again=True, steps=0 if free or refusal is not None else 1)
 
-        found = run.decide(
-            self._phase, error, name, settle, text=text, duration_ms=result.duration_ms
-        )
+        found = run.decide(self._phase, error, name, settle, text=text, duration_ms=result.duration_ms)
         if not found.again:
             self.slots[index] = failed(call, found.text)
             return found.delay

@@ -9,14 +9,23 @@ call that is made again, after an interruption, finds what its runs have done.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from wesichain.agent.phases import Completed, Failed, Interrupted, Outcome
 from wesichain.agent.run_state import CALL_ENDED, RunState, Settings
 from wesichain.core import Message, ToolCall
-from wesichain.core.internal import CallToken, Decision, Mutable, Question, Spent, ToolProgress, field
+from wesichain.core.internal import (
+    CallToken,
+    CancellationToken,
+    Clock,
+    Decision,
+    Mutable,
+    Question,
+    Spent,
+    ToolProgress,
+    field,
+)
 from wesichain.errors import (
     BudgetExceededError,
     ConfigError,
@@ -27,14 +36,12 @@ from wesichain.errors import (
     ToolErrorKind,
 )
 from wesichain.journal import Suspended
-from wesichain.journal.internal import Answer, Log, call_place, escape, keyed_place, numbered_place
+from wesichain.journal.internal import Answer, Claims, Log, call_place
 from wesichain.policy import Budget
 from wesichain.policy.internal import Account, chain_of
 from wesichain.tools import ToolContext
 
 from .questions import asked_about
-
-_CLAIMING = threading.RLock()  # runs may be started from a tool's thread
 
 
 class OpenCall(Mutable):
@@ -50,69 +57,32 @@ class OpenCall(Mutable):
     place: str = field(init=False)  # of this attempt
     _waits: bool = False  # whether the call asks a person, or waits for something
     _is_closed: bool = False
-    _claimed: set[str] = field(default_factory=set[str])  # the places of runs, and their keys
-    _questions: dict[str, int] = field(default_factory=dict[str, int])
+    _claims: Claims = field(init=False)
     _live: dict[str, RunState[Any]] = field(default_factory=dict[str, Any])  # runs inside, by place
     _ended: dict[str, Outcome[Any]] = field(default_factory=dict[str, Any])  # those that have ended
     _idle: asyncio.Future[None] | None = None
 
     def __post_init__(self) -> None:
         self.token = CallToken(self.run)
-        self.place = call_place(self.run.log.place, self.call.id, self.attempt)
+        own = self.run.log.place
+        self.place = call_place(own, self.call.id, self.attempt)
+        what = f"the call of {self.call.name!r}"
+        self._claims = Claims(self.run.log.log, self.place, call_place(own, self.call.id), what=what)
 
     # --- runs inside ---------------------------------------------------------------------------------
 
     def claim(self, agent: str, task: str, key: str | None = None, *, alone: bool = False) -> str:
-        """The place of a run inside.
-
-        With a key it stands below the call, so that a further attempt finds it. Without, it is the place of
-        the run that was begun with the same task before, or a new one. A call that runs one agent, `alone`,
-        has one place for it, whatever the task.
-        """
-        with _CLAIMING:
-            if self._is_closed:
-                raise RunEndedError(
-                    f"the call of {self.call.name!r} has ended, and a run of {agent!r} was to start inside it; "
-                    f"await the run before the tool returns, or start it without parent="
-                )
-            if alone:
-                return numbered_place(self.place, agent, 1)
-            try:
-                place = self._claim_task(agent, task) if key is None else self._claim_key(agent, key)
-            except (ConfigError, JournalMismatchError) as error:
-                self.run_failed(error)
-                raise
-            self._claimed.add(place)
-            return place
-
-    def _claim_key(self, agent: str, key: str) -> str:
-        place = keyed_place(call_place(self.run.log.place, self.call.id), agent, key)
-        if place in self._claimed:
-            raise ConfigError(
-                f"the key {key!r} is used for two runs of {agent!r} in one call of {self.call.name!r}; give "
-                f"each run a key of its own"
+        """The place of a run inside (see `Claims`). What cannot be found again fails the run above."""
+        if self._is_closed:
+            raise RunEndedError(
+                f"the call of {self.call.name!r} has ended, and a run of {agent!r} was to start inside it; await "
+                f"the run before the tool returns, or start it without parent="
             )
-        return place
-
-    def _claim_task(self, agent: str, task: str) -> str:
-        log = self._log
-        begun = log.runs_without_key(f"{self.place}{escape(agent)}")
-        free = [place for place in begun if place not in self._claimed]
-        for place in free:
-            begin = log.begin_of(place)
-            if begin is not None and begin.task == task:
-                return place
-        if free:
-            first: Any = log.begin_of(free[0])
-            raise JournalMismatchError(
-                f"the call of {self.call.name!r} had begun a run of {agent!r} with the task "
-                f"{first.task[:80]!r}, and now begins one with {task[:80]!r}; runs that start in any order, or "
-                f"whose tasks change, need a name: give key=",
-                name=f"{free[0]}begin",
-                expected=first.task,
-                actual=task,
-            )
-        return numbered_place(self.place, agent, len(begun) + 1)
+        try:
+            return self._claims.claim(agent, task, key, alone=alone)
+        except (ConfigError, JournalMismatchError) as error:
+            self.run_failed(error)
+            raise
 
     def run_began(self, place: str, run: RunState[Any]) -> None:
         self._live[place] = run
@@ -145,6 +115,22 @@ class OpenCall(Mutable):
     @property
     def account(self) -> Account:
         return self.run.account
+
+    @property
+    def clock(self) -> Clock:
+        return self.run.settings.clock
+
+    @property
+    def run_token(self) -> CancellationToken:
+        """The token that stops the run above."""
+        return self.run.token
+
+    @property
+    def pressure(self) -> Any:
+        """Waits for a slow reader of the run above."""
+        return self.run.pressure
+
+    suspends = False  # a run inside that waits raises in the tool
 
     @property
     def settings(self) -> Settings[Any]:
@@ -250,8 +236,7 @@ class OpenCall(Mutable):
 
     def close(self) -> None:
         """End the call. Runs inside that still work are stopped; what they did stays in the log."""
-        with _CLAIMING:
-            self._is_closed = True
+        self._is_closed = True
         for run in [*self._live.values()]:
             run.give_up(CALL_ENDED)
         self.token.abandon(CALL_ENDED)
