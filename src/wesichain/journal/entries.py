@@ -38,7 +38,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, TypeAlias
 
 from wesichain.core import JsonValue, LlmResponse, Message, ModelSettings, Part, ToolCall, ToolSpec, Usage
-from wesichain.core.internal import NO_USAGE, Advice, Cut, Decision, Question, Spent, Value, field
+from wesichain.core.internal import NO_USAGE, Advice, Cut, Decision, Provide, Spent, Value, field
 
 FORMAT = 1
 
@@ -259,22 +259,27 @@ class Result(Value, omit_defaults=True):
 
 
 class Asked(Value, omit_defaults=True):
-    """A question to a person. `name` is set for the question of a function, `call` for that of an agent."""
+    """A question to a person: whether a call may run, what its result is, or what running code asks.
+
+    `name` is that of a question which `ask` asked: its run goes on when the question expires. `question` and
+    `expects`, the JSON schema of the answer, are set for what running code asks.
+    """
 
     token: str
     name: str = ""
     question: JsonValue = None
-    expects: JsonValue = None  # the JSON schema of the answer
+    expects: JsonValue = None
     call: ToolCall | None = None
     step: int = 0
     agents: tuple[str, ...] = ()  # the names of the agents above the call, outermost first
     external: bool = False
-    form: Question | None = None  # what a running call asks
     parameters: JsonValue = None
     expires_at: float | None = None
-    default: JsonValue = None
-    has_default: bool = False
-    approvers: bool = False  # a rule says who may decide
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the run goes on by itself when the question has expired."""
+        return bool(self.name) and self.expires_at is not None
 
 
 class Answer(Value, omit_defaults=True):
@@ -287,6 +292,11 @@ class Answer(Value, omit_defaults=True):
     value: JsonValue = None
     by: str = ""
     expired: bool = False
+
+    @property
+    def given(self) -> JsonValue:
+        """The value that answers a question."""
+        return self.decision.value if isinstance(self.decision, Provide) else self.value
 
 
 class Say(Value, omit_defaults=True):
@@ -382,15 +392,16 @@ class Stop(Value, omit_defaults=True):
 
 
 class Left(Value, omit_defaults=True):
-    """Where work on the run ended. `inside` are calls that are entered again: runs inside them go on."""
+    """Where work on the run ended.
+
+    `waits` is what the run waits for: kind and name, with a token, a question or a moment. `inside` are calls
+    that are entered again: runs inside them go on.
+    """
 
     __always__: ClassVar[tuple[str, ...]] = ("reason",)
 
     reason: str
-    waits: tuple[
-        Mapping[str, JsonValue], ...
-    ] = ()  # what the run waits for: kind, name, and a token or a moment
-    due: float | None = None  # when the run continues by itself
+    waits: tuple[Mapping[str, JsonValue], ...] = ()
     inside: tuple[str, ...] = ()
     spent: Spent | None = None
     follows: bool = False

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from wesichain.core import JsonValue, to_json
 from wesichain.core.internal import CancellationToken, Value, parse_json
-from wesichain.errors import CodecError, ConfigError, JournalConflictError, RunIdConflictError
+from wesichain.errors import (
+    CodecError,
+    ConfigError,
+    JournalConflictError,
+    JournalMismatchError,
+    RunIdConflictError,
+)
 from wesichain.policy import Budget
 from wesichain.policy.internal import Account
 
@@ -20,40 +26,9 @@ from .host import writer_id
 from .journal import Journal
 from .log import Log
 from .suspended import Suspended
+from .waiting import Waiting, pending_of
 
 _UNLIMITED = 2**62  # steps of a function's budget that limits none
-
-
-class Pending(Value, omit_defaults=True):
-    """What a run waits for.
-
-    `kind` is "question", "approval", "external", "signal", "time" or "batch". `token` is that of a question,
-    `at` the moment at which the run continues by itself.
-    """
-
-    kind: str
-    name: str
-    token: str = ""
-    question: JsonValue = None
-    at: float | None = None
-
-
-class Waiting(Value):
-    """A run that was left: why, and what it waits for."""
-
-    run_id: str
-    reason: str
-    pending: tuple[Pending, ...] = ()
-
-    @property
-    def due(self) -> float | None:
-        """When the run continues by itself, if nothing comes before."""
-        return min((one.at for one in self.pending if one.at is not None), default=None)
-
-    @property
-    def is_due_only(self) -> bool:
-        """Whether it waits for nothing but moments."""
-        return bool(self.pending) and all(one.kind in ("time", "batch") for one in self.pending)
 
 
 class Ended(Value):
@@ -143,90 +118,92 @@ class FunctionProgram:
             by=self._by,
         )
 
-    async def leg(
-        self, log: Log, now: Callable[[], Awaitable[float]], token: CancellationToken
-    ) -> Ended | Waiting:
+    async def leg(self, log: Log, token: CancellationToken) -> Ended | Waiting:
         """Run the function over its log, to its end or until it waits. Raises what the function raises."""
         begin = log.begin_of("")
-        log.write(f"go {log.leg}", Go(writer_id(), self.name))
         if begin is None:
             begin = self.first_entry()
             log.write("begin", begin)
-        given: Any = self._budget or begin.budget
-        budget = given if isinstance(given, Budget) or given is None else Budget.from_plain(given)
-        spent = log.spent_in("") if log.known else None
-        account = Account(
-            budget or Budget(steps=_UNLIMITED), now=log.clock.monotonic(), spent=spent, place=""
-        )
-        frame = Frame(log, account, now=now, token=token)
+        log.write(f"go {log.leg}", Go(writer_id() if log.writer is None else log.writer.name, self.name))
+        frame = Frame(log, self._account(begin, log), token=token)
         try:
             value = self.function(Journal(frame), *self.arguments.args, **self.arguments.kwargs)
             value = await value if inspect.isawaitable(value) else value
-            self._check_inside(frame)
             plain = parse_json(to_json(value))
         except Suspended as suspended:
-            return self._leave(log, frame, str(suspended))
+            return _leave(log, frame, str(suspended))
         except asyncio.CancelledError:
             log.write(f"left {log.leg}", Left("the task that ran it was cancelled"))
             raise
         except JournalConflictError:
             raise
         except Exception as error:
-            if frame.failure is not None and error is not frame.failure:
-                raise frame.failure from error
-            log.write("end", End("failed", fault=fault_of(error)))
-            raise
-        log.write(
-            "end", End("completed", value=plain, text=value if isinstance(value, str) else to_json(plain))
-        )
+            cause = error if frame.failure is None else frame.failure
+            _write_failure(log, cause)
+            if cause is error:
+                raise
+            raise cause from error
+        if frame.failure is not None:
+            _write_failure(log, frame.failure)
+            raise frame.failure
+        text = value if isinstance(value, str) else to_json(plain)
+        log.write("end", End("completed", value=plain, text=text))
         return Ended(plain)
 
-    def _check_inside(self, frame: Frame) -> None:
-        if frame.failure is not None:
-            raise frame.failure
-
-    def _leave(self, log: Log, frame: Frame, reason: str) -> Waiting:
-        """Record what the run waits for, or that it was stopped."""
-        if frame.token.cancelled:
-            reason = frame.token.reason or "stopped"
-            log.write(f"left {log.leg}", Left(reason))
-            return Waiting(log.run_id, reason)
-        waits = frame.all_waits()
-        pending = tuple(map(pending_of, waits))
-        waiting = Waiting(log.run_id, reason, pending)
-        log.write(f"left {log.leg}", Left("waiting", tuple(waits), waiting.due))
-        return waiting
+    def _account(self, begin: Begin, log: Log) -> Account:
+        """The account of the whole run, with what was spent before."""
+        given: Any = self._budget or begin.budget
+        budget = given if isinstance(given, Budget) or given is None else Budget.from_plain(given)
+        spent = log.spent_in("") if log.known else None
+        return Account(budget or Budget(steps=_UNLIMITED), now=log.clock.monotonic(), spent=spent, place="")
 
 
-def pending_of(wait: Mapping[str, Any]) -> Pending:
-    """A wait as its run shows it."""
-    return Pending(
-        str(wait.get("kind", "")),
-        str(wait.get("name", "")),
-        str(wait.get("token", "")),
-        wait.get("question"),
-        wait.get("at"),
-    )
+def _write_failure(log: Log, error: Exception) -> None:
+    """Record that the run failed. A run that goes on is not failed by a program that does not fit."""
+    if log.leg > 1 and isinstance(error, ConfigError | JournalMismatchError):
+        log.write(f"left {log.leg}", Left(f"{type(error).__name__}: {error}"))
+    else:
+        log.write("end", End("failed", fault=fault_of(error)))
 
 
-def outcome_in(log: Log) -> Ended | Waiting | None:
-    """What a log says of the end of its run; None for one that is under way, or was killed.
+def _leave(log: Log, frame: Frame, reason: str) -> Waiting:
+    """Record what the run waits for, or that it was stopped."""
+    if frame.token.cancelled:
+        reason = frame.token.reason or "stopped"
+        log.write(f"left {log.leg}", Left(reason))
+        return Waiting(log.run_id, reason)
+    waits = log.all_waits()
+    log.write(f"left {log.leg}", Left("waiting", waits, inside=log.take_left_inside()))
+    return Waiting(log.run_id, reason, tuple(map(pending_of, waits)))
 
-    Raises the error of a run that has failed.
-    """
+
+def value_in(log: Log) -> Any:
+    """The value of a function whose run has ended. Raises the error of one that has failed."""
     number = log.number_of("end")
-    if number is not None:
-        end: End = log.body(number)
-        if end.fault is not None:
-            raise revived(end.fault)
-        return Ended(end.value)
-    left = next((n for n in reversed(range(len(log.records))) if _is(log, n, ("left ", "go "))), None)
-    if left is None or not _is(log, left, ("left ",)):
-        return None
-    body: Left = log.body(left)
-    return Waiting(log.run_id, body.reason, tuple(map(pending_of, body.waits)))
+    assert number is not None, "the run has ended"
+    end: End = log.body(number)
+    if end.fault is not None:
+        raise revived(end.fault)
+    return end.value
 
 
-def _is(log: Log, number: int, kinds: tuple[str, ...]) -> bool:
-    name = log.records[number][0]
-    return name.__class__ is str and name.startswith(kinds)
+def left_in(log: Log) -> Left | None:
+    """Where the last leg of the work on a run ended; None for a run that is under way, or was killed."""
+    for number in range(len(log.records) - 1, -1, -1):
+        name = log.records[number][0]
+        if name.__class__ is str and name.startswith(("left ", "go ")):
+            return log.body(number) if name.startswith("left ") else None  # type: ignore[no-any-return]
+    return None
+
+
+def stop_in(log: Log) -> str | None:
+    """The reason of a stop that is in force: it came after the last leg had begun, and nobody resumed since."""
+    for number in range(len(log.records) - 1, -1, -1):
+        name = log.records[number][0]
+        if name.__class__ is str:
+            if name.startswith("stop "):
+                reason: str = log.body(number).reason
+                return reason
+            if name.startswith("go "):
+                return None
+    return None

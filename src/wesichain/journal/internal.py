@@ -39,7 +39,6 @@ from .questions import pending_call as pending_call
 from .requests import fingerprint as fingerprint
 from .spending import ledgers_of as ledgers_of
 from .writer import StoreWriter as StoreWriter
-from .writer import waits_of as waits_of
 from .written import LogDecoder as LogDecoder
 from .written import LogEncoder as LogEncoder
 from .written import entry_from_plain as entry_from_plain

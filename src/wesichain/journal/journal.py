@@ -1,15 +1,15 @@
-"""`Journal`: the place of a user's function in a log, where its steps and its waits have names."""
+"""`Journal`: a place in the log of a run, where what a function does and waits for has names."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal, TypeAlias, TypeVar, cast, overload
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast, overload
 
 from wesichain.core import JsonValue, to_json
-from wesichain.core.internal import Value, abandon, parse_json
+from wesichain.core.internal import CancellationToken, Value, abandon, parse_json, to_plain
 from wesichain.errors import (
     CodecError,
     ConfigError,
@@ -20,17 +20,20 @@ from wesichain.errors import (
 from wesichain.policy import Backoff
 from wesichain.tools.internal import in_thread
 
-from .entries import Answer, Asked, Heard, Intent, Performed, Sleep, Woke
+from .entries import Answer, Asked, Fault, Heard, Intent, Performed, Sleep, Woke
 from .expected import Expected
 from .faults import fault_of, revived
-from .frame import Frame
+from .log import Log
+from .mailbox import signal_value, waiting_signal
 from .names import escape_name
 from .suspended import Suspended
 from .tokens import token_of
+from .waiting import wait_for
 
 T = TypeVar("T")
 Effect: TypeAlias = Literal["idempotent", "once", "pure"]
 Moment: TypeAlias = float | timedelta | datetime
+Reconcile: TypeAlias = Callable[[str, Any], Any]
 
 
 class JournalEntry(Value):
@@ -40,6 +43,26 @@ class JournalEntry(Value):
     body: JsonValue
     at: float
     by: str = ""
+
+
+class Holder(Protocol):
+    """What a journal is a place of: a leg of a function's run, a call, or the visit of a node."""
+
+    @property
+    def log(self) -> Log: ...
+    @property
+    def token(self) -> CancellationToken: ...
+    def check_act(self, name: str) -> None:
+        """Raise before an act that the log does not have, if none may begin."""
+        ...
+
+    def waits(self) -> None:
+        """Something in here waits. The log has what for."""
+        ...
+
+    def link_at(self, place: str) -> Any:
+        """What runs inside a place need of it."""
+        ...
 
 
 class _Missing:
@@ -56,10 +79,10 @@ class Journal:
     one, what has been done is not done again: its value is taken from the log.
     """
 
-    __slots__ = ("_frame", "_once_place", "_place", "_used")
+    __slots__ = ("_holder", "_once_place", "_place", "_used")
 
-    def __init__(self, frame: Frame, place: str = "", *, once_place: str | None = None) -> None:
-        self._frame = frame
+    def __init__(self, holder: Holder, place: str = "", *, once_place: str | None = None) -> None:
+        self._holder = holder
         self._place = place
         self._once_place = place if once_place is None else once_place
         self._used: set[str] = set()
@@ -67,17 +90,26 @@ class Journal:
     @property
     def run_id(self) -> str:
         """The id of the run."""
-        return self._frame.log.run_id
+        return self._log.run_id
+
+    @property
+    def cancellation(self) -> CancellationToken:
+        """The token that is cancelled when the run is stopped."""
+        return self._holder.token
 
     @property
     def link(self) -> Any:
-        """What agents that run inside this function need of it."""
-        return self._frame.link_at(self._place)
+        """What agents and graphs that run inside this function need of it."""
+        return self._holder.link_at(self._place)
+
+    @property
+    def _log(self) -> Log:
+        return self._holder.log
 
     def below(self, name: str) -> Journal:
         """A part of the journal with names of its own: those of steps inside it can be used again."""
         self._use(f"below {name}", name)
-        return Journal(self._frame, f"{self._place}{escape_name(name)}/")
+        return Journal(self._holder, f"{self._place}{escape_name(name)}/")
 
     def _use(self, name: str, shown: str) -> None:
         """Take a name, which can be used once."""
@@ -99,8 +131,7 @@ class Journal:
         function: Callable[[], Awaitable[T]],
         *,
         effect: Effect = ...,
-        unique: str | None = ...,
-        reconcile: Callable[[str, Any], Any] | None = ...,
+        reconcile: Reconcile | None = ...,
         retry: Backoff | None = ...,
     ) -> T: ...
     @overload
@@ -110,8 +141,7 @@ class Journal:
         function: Callable[[], T],
         *,
         effect: Effect = ...,
-        unique: str | None = ...,
-        reconcile: Callable[[str, Any], Any] | None = ...,
+        reconcile: Reconcile | None = ...,
         retry: Backoff | None = ...,
     ) -> T: ...
     async def perform(
@@ -120,8 +150,7 @@ class Journal:
         function: Callable[[], Any],
         *,
         effect: Effect = "idempotent",
-        unique: str | None = None,
-        reconcile: Callable[[str, Any], Any] | None = None,
+        reconcile: Reconcile | None = None,
         retry: Backoff | None = None,
     ) -> Any:
         """Call a function once in the run, and return its value.
@@ -134,46 +163,51 @@ class Journal:
         """
         if effect not in ("idempotent", "once", "pure"):
             raise ConfigError(f"perform(effect={effect!r}): use 'idempotent', 'once' or 'pure'")
+        if retry is not None and effect == "once":
+            raise ConfigError(
+                f"perform({name!r}, effect='once', retry=...): what is done once is not retried; leave retry= out"
+            )
         self._use(f"perform {name}", name)
         place = self._once_place if effect == "once" else self._place
-        entry, frame = f"{place}perform {escape_name(name)}", self._frame
-        known = frame.log.find(entry, Performed)
+        entry, log = f"{place}perform {escape_name(name)}", self._log
+        known = log.find(entry, Performed)
         if known is not None:
             return _value_of(known, name)
-        frame.check_act(entry)
-        if effect == "once" and frame.log.has(f"{entry} ?"):
-            found = await self._reconciled(name, reconcile)
-            if found is not _MISSING:
-                return self._record(entry, name, found)
-        elif effect == "once":
-            frame.log.write(f"{entry} ?", Intent())
+        self._holder.check_act(entry)
+        if effect == "once":
+            if log.has(f"{entry} ?"):
+                found = await self._reconciled(name, reconcile)
+                if found is not _MISSING:
+                    return self._record(entry, name, found)
+            else:
+                log.write(f"{entry} ?", Intent())
         if effect != "pure":
-            await frame.flush()
-        return await self._attempts(entry, name, function, retry if effect != "once" else None)
+            await log.flush()
+        return await self._attempts(entry, name, function, retry)
 
     async def _attempts(
         self, entry: str, name: str, function: Callable[[], Any], retry: Backoff | None
     ) -> Any:
-        """Call the function until it returns, or `retry` is used up."""
-        log = self._frame.log
+        """Call the function until it returns, or `retry` is used up. Each failed attempt is an entry."""
+        log, most = self._log, 1 if retry is None else retry.attempts
+        place, _, own = entry.rpartition("perform ")
         attempt = 1
-        kept = f"{entry.replace('perform ', 'retry ', 1) if entry.startswith('perform ') else entry}"
-        del kept
+        while log.find(f"{place}retry {own} {attempt}", Performed) is not None:
+            attempt += 1
         while True:
             started = log.clock.monotonic()
             try:
-                value = await _called(function)
-            except (Suspended, asyncio.CancelledError):
-                raise
+                value = await called(function)
             except Exception as error:
-                ms = (log.clock.monotonic() - started) * 1000
-                if retry is not None and attempt < _tries(retry):
-                    await log.clock.sleep(retry.delay(attempt))
-                    attempt += 1
-                    continue
-                fault = fault_of(error)
-                log.write(entry, Performed(fault=fault, ms=ms))
-                raise _failed(name, fault) from error
+                fault, ms = fault_of(error), (log.clock.monotonic() - started) * 1000
+                if retry is None or attempt >= most:
+                    log.write(entry, Performed(fault=fault, ms=ms))
+                    raise _failed(name, fault) from error
+                log.write(f"{place}retry {own} {attempt}", Performed(fault=fault, ms=ms))
+                await log.clock.sleep(retry.delay(attempt))
+                self._holder.check_act(entry)
+                attempt += 1
+                continue
             return self._record(entry, name, value, ms=(log.clock.monotonic() - started) * 1000)
 
     def _record(self, entry: str, name: str, value: Any, *, ms: float = 0.0) -> Any:
@@ -185,12 +219,12 @@ class Journal:
                 f"the step {name!r} returned a value that cannot be written: {cause}; return JSON data. What it "
                 f"did has happened, and is not done again"
             )
-            self._frame.log.write(entry, Performed(fault=fault_of(error), ms=ms))
+            self._log.write(entry, Performed(fault=fault_of(error), ms=ms))
             raise error from cause
-        self._frame.log.write(entry, Performed(plain, ms=ms))
+        self._log.write(entry, Performed(plain, ms=ms))
         return plain
 
-    async def _reconciled(self, name: str, reconcile: Callable[[str, Any], Any] | None) -> Any:
+    async def _reconciled(self, name: str, reconcile: Reconcile | None) -> Any:
         """What came of a `once` step that had begun; `_MISSING` if it did not happen."""
         if reconcile is None:
             raise OutcomeUnknownError(
@@ -198,7 +232,7 @@ class Journal:
                 f"done again: find out whether it happened, or give reconcile=",
                 name=name,
             )
-        found = await _called(lambda: reconcile(name, None))
+        found = await called(lambda: reconcile(name, None))
         return _MISSING if found is None else found
 
     # --- waiting ---------------------------------------------------------------------------------
@@ -238,51 +272,54 @@ class Journal:
         `default` is the answer; without one, `WaitTimeoutError` is raised.
         """
         self._use(f"perform {name}", name)  # one namespace with `perform`
-        expected = Expected.of(expects, name)
-        frame, token = self._frame, token_of(self.run_id, self._place, name)
-        known = frame.log.find(f"{self._place}answer {token}", Answer)
+        expected, log = Expected.of(expects, name), self._log
+        token = token_of(self.run_id, self._place, name)
+        known = log.find(f"{self._place}answer {token}", Answer)
         if known is None:
-            asked = frame.log.find(f"{self._place}asked {token}", Asked)
+            asked = log.find(f"{self._place}asked {token}", Asked)
             if asked is None:
-                frame.check_act(f"{self._place}asked {token}")
+                self._holder.check_act(f"{self._place}asked {token}")
                 due = None if timeout is None else await self._moment(timeout)
                 asked = Asked(token, name, question, expected.schema, expires_at=due)
-                frame.log.ask(f"{self._place}asked {token}", asked)
-            if asked.expires_at is None or await frame.now() < asked.expires_at:
-                raise frame.wait("question", name, token=token, question=question, due=asked.expires_at)
+                log.ask(f"{self._place}asked {token}", asked)
+            if asked.expires_at is None or await log.now() < asked.expires_at:
+                self._holder.waits()
+                raise self._waiting(f"the answer to {name!r}")
             known = Answer(expired=True)
-            frame.log.write(f"{self._place}answer {token}", known)
+            log.write(f"{self._place}answer {token}", known)
         if known.expired:
             return _default(default, name, "nobody answered in time")
-        return expected.read(known.value)
+        return expected.read(known.given)
 
     async def receive(self, name: str, *, timeout: Moment | None = None, default: Any = _MISSING) -> Any:
         """Wait for a signal, and return its value: `journals.signal(run_id, name, value)`.
 
         Signals of one name are a queue: each call takes the next one, also one that came before.
         """
-        frame = self._frame
         number = 1
         while f"receive {name} {number}" in self._used:
             number += 1
-        self._used.add(f"receive {name} {number}")
-        entry = f"{self._place}heard {escape_name(name)} {number}"
-        known = frame.log.find(entry, Heard)
+        self._use(f"receive {name} {number}", name)
+        log, own = self._log, f"{escape_name(name)} {number}"
+        known = log.find(f"{self._place}heard {own}", Heard)
         if known is None:
-            taken = frame.take_signal(name)
-            if taken is not None:
-                known = Heard((taken,))
-            elif timeout is None:
-                raise frame.wait("signal", name)
-            else:
-                due = await self._due(f"{entry} ?", timeout)
-                if await frame.now() < due:
-                    raise frame.wait("signal", name, due=due)
-                known = Heard(expired=True)
-            frame.log.write(entry, known)
+            known = await self._next_signal(name, own, timeout)
+            log.write(f"{self._place}heard {own}", known)
         if known.expired:
             return _default(default, name, "no signal came in time")
-        return frame.signal_value(known.names[0])
+        return signal_value(log, known.names[0])
+
+    async def _next_signal(self, name: str, own: str, timeout: Moment | None) -> Heard:
+        """The next signal of a name, or that its time is over. Raises `Suspended` as long as there is none."""
+        due = None
+        if timeout is not None:
+            due = await self._due(f"{self._place}sleep {own}", timeout)
+        found = waiting_signal(self._log, name)
+        if found is not None:
+            return Heard((found,))
+        if due is None or await self._log.now() < due:
+            raise self._wait("signal", name, due)
+        return Heard(expired=True)
 
     async def sleep(self, name: str, seconds: float | timedelta) -> None:
         """Wait so long, whatever happens to the process meanwhile."""
@@ -291,23 +328,22 @@ class Journal:
     async def until(self, name: str, moment: Moment) -> None:
         """Wait for a moment: seconds from now, a `timedelta`, or a `datetime` with a time zone."""
         self._use(f"perform {name}", name)
-        frame, entry = self._frame, f"{self._place}woke {escape_name(name)}"
-        if frame.log.find(entry, Woke) is not None:
+        log, own = self._log, escape_name(name)
+        if log.find(f"{self._place}woke {own}", Woke) is not None:
             return
-        due = await self._due(f"{self._place}sleep {escape_name(name)}", moment)
-        now = await frame.now()
+        due = await self._due(f"{self._place}sleep {own}", moment)
+        now = await log.now()
         if now < due:
-            raise frame.wait("time", name, due=due)
-        frame.log.write(entry, Woke(now))
+            raise self._wait("time", name, due)
+        log.write(f"{self._place}woke {own}", Woke(now))
 
     async def _due(self, entry: str, moment: Moment) -> float:
         """The moment that a wait ends, which is recorded when it begins."""
-        frame = self._frame
-        known = frame.log.find(entry, Sleep)
+        known = self._log.find(entry, Sleep)
         if known is None:
-            frame.check_act(entry)
+            self._holder.check_act(entry)
             known = Sleep(await self._moment(moment))
-            frame.log.write(entry, known)
+            self._log.write(entry, known)
         return known.until
 
     async def _moment(self, moment: Moment) -> float:
@@ -317,7 +353,16 @@ class Journal:
                 raise ConfigError(f"{moment!r} has no time zone: use datetime.now(UTC), or seconds from now")
             return moment.timestamp()
         seconds = moment.total_seconds() if isinstance(moment, timedelta) else moment
-        return await self._frame.now() + seconds
+        return await self._log.now() + seconds
+
+    def _wait(self, kind: str, name: str, due: float | None) -> Suspended:
+        """Note what the run waits for, and return the exception to raise."""
+        self._log.wait(self._place, wait_for(kind, name, at=due))
+        self._holder.waits()
+        return self._waiting(f"the {kind} {name!r}")
+
+    def _waiting(self, what: str) -> Suspended:
+        return Suspended(f"the run {self.run_id!r} waits for {what}")
 
     async def gather(self, *awaitables: Awaitable[Any]) -> list[Any]:
         """The results of all, side by side. What waits lets the others finish, and so does what fails."""
@@ -328,10 +373,8 @@ class Journal:
             await abandon(tasks)
             raise
         failures = [one for _, one in outcomes if one is not None]
-        error = next((one for one in failures if not isinstance(one, Suspended)), None)
-        if error is None and failures:
-            error = failures[0]
-        if error is not None:
+        # A failure goes first: whoever handles it need not wait for the others.
+        for error in sorted(failures, key=lambda one: isinstance(one, Suspended)):
             raise error
         return [value for value, _ in outcomes]
 
@@ -339,15 +382,20 @@ class Journal:
 
     def entries(self) -> Sequence[JournalEntry]:
         """The entries of the run, in order."""
-        return self._frame.entries()
+        log, made = self._log, list[JournalEntry]()
+        for number, record in enumerate(log.records):
+            if record[0].__class__ is str:
+                body = log.body(number)
+                made.append(JournalEntry(record[0], to_plain(body), record[2], getattr(body, "by", "") or ""))
+        return made
 
     @property
     def unclaimed(self) -> tuple[str, ...]:
         """The names of recorded entries that the program did not ask for when it continued the run."""
-        return self._frame.log.unclaimed
+        return self._log.unclaimed
 
 
-async def _called(function: Callable[[], Any]) -> Any:
+async def called(function: Callable[[], Any]) -> Any:
     """The value of a function: a sync one runs in a thread, so that the event loop stays free."""
     value = function() if inspect.iscoroutinefunction(function) else await in_thread(function)
     return await value if inspect.isawaitable(value) else value
@@ -361,10 +409,6 @@ async def _outcome(awaitable: Awaitable[Any]) -> tuple[Any, BaseException | None
         return None, error
 
 
-def _tries(retry: Backoff) -> int:
-    return int(getattr(retry, "attempts", 5))
-
-
 def _value_of(known: Performed, name: str) -> Any:
     """The recorded value of a step; raises what it raised."""
     if known.fault is None:
@@ -374,7 +418,7 @@ def _value_of(known: Performed, name: str) -> Any:
     raise _failed(name, known.fault) from revived(known.fault)
 
 
-def _failed(name: str, fault: Any) -> PerformFailedError:
+def _failed(name: str, fault: Fault) -> PerformFailedError:
     chain = tuple(raised.classes for raised in fault.chain)
     return PerformFailedError(
         f"the step {name!r} failed: {fault.error.name}: {fault.message}", name=name, chain=chain
@@ -387,4 +431,3 @@ def _default(default: Any, name: str, why: str) -> Any:
     return default
 
 
-Waits: TypeAlias = Mapping[str, Any]

@@ -10,15 +10,7 @@ from secrets import token_hex
 from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar
 
 from wesichain.core import JsonValue, Part, to_json
-from wesichain.core.internal import (
-    CancellationToken,
-    Clock,
-    Decision,
-    SystemClock,
-    Value,
-    parse_json,
-    running_loop,
-)
+from wesichain.core.internal import Clock, Decision, SystemClock, Value, parse_json, running_loop
 from wesichain.errors import (
     CodecError,
     ConfigError,
@@ -28,27 +20,30 @@ from wesichain.errors import (
     RunInterruptedError,
 )
 from wesichain.policy import Budget
+from wesichain.policy.internal import Account
 from wesichain.store.entries import Entry, LogConflictError, LogInfo, Logs, Query, Summary
 
 from .answers import checked_answer
-from .entries import Answer, Asked, Go, Say, Stop
-from .frame import Frame, checked_run_id
-from .functions import Ended, FunctionProgram, Pending, Waiting, outcome_in, pending_of
-from .host import writer_id
+from .entries import Answer, Asked, Go, Left, Say, Stop
+from .frame import Frame
+from .functions import Ended, FunctionProgram, left_in, stop_in, value_in
 from .journal import Journal
 from .log import Log
-from .names import parse
+from .mailbox import message, place_of_agent, waiting_signal
+from .opening import OpenedLog, Working
 from .results import result_reader
 from .sealing import Cipher, sealed
 from .voiding import voids_of
-from .writer import StoreWriter
+from .waiting import Pending, Waiting, next_moment, pending_in, pending_of, waits_for_time
+from .writer import StoreWriter, SummaryFold
 from .written import entry_for, read_log
 
 T = TypeVar("T")
 P = ParamSpec("P")
 Given: TypeAlias = JsonValue | Decision
+Entering: TypeAlias = Sequence[tuple[str, Value]]  # names and bodies
 
-_POLL = 0.05  # seconds between two looks at a run that another process works on, at first
+_POLL = 0.05  # seconds between two looks for the end of a run, at first
 _MOST_POLL = 1.0
 
 
@@ -84,9 +79,7 @@ class Journals:
         self.logs = logs
         self._cipher = cipher
         self._clock = clock or SystemClock()
-        self._lease = lease
-        self._active: dict[str, _Active] = {}  # the runs that this process works on
-        self._alive: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
+        self._working = Working(logs, self._clock, cipher, lease)
 
     async def __aenter__(self) -> Self:
         return self
@@ -96,12 +89,10 @@ class Journals:
 
     async def close(self) -> None:
         """Release what the store holds open. It is opened again if it is used again."""
-        for task in self._alive.values():
-            task.cancel()
-        self._alive.clear()
+        self._working.close()
         await self.logs.close()
 
-    # --- functions -------------------------------------------------------------------------------
+    # --- running ---------------------------------------------------------------------------------
 
     async def run(
         self,
@@ -120,137 +111,96 @@ class Journals:
         """
         program = FunctionProgram(function, args, kwargs, by=by, budget=budget)
         while True:
-            async with self.writing(checked_run_id(run_id)) as opened:
-                found = await self._leg(program, opened)
+            async with self.writing(run_id) as opened:
+                found = await self.leg(program, opened)
             if isinstance(found, Ended):
                 return found.value  # type: ignore[no-any-return]  # as the log gives it back
-            if not found.is_due_only:
-                names = ", ".join(f"{one.kind} {one.name!r}" for one in found.pending)
-                waits = f"it waits for {names}" if names else found.reason
-                raise RunInterruptedError(f"the run {run_id!r} was interrupted: {waits}", found)
-            await self._until_due(found)
+            if not await self.wait_until_due(found.pending):
+                raise _interrupted(found)
 
-    async def _leg(self, program: FunctionProgram, opened: OpenedLog) -> Ended | Waiting:
+    async def leg(self, program: FunctionProgram, opened: OpenedLog) -> Ended | Waiting:
+        """Work on a function's run to its end, or until it waits; one that still waits is left as it is."""
         log = opened.log
         begin = log.begin_of("")
         if begin is not None:
             program.check(begin, log.run_id)
-            known = outcome_in(log)
-            if isinstance(known, Ended):
-                return known
-            if isinstance(known, Waiting) and not await self._may_continue(log, known):
-                return known
-        return await program.leg(log, self.logs.now, opened.token)
+            if log.has("end"):
+                return Ended(value_in(log))
+            waiting = await self.waiting_in(log)
+            if waiting is not None:
+                return waiting
+        return await program.leg(log, opened.token)
 
-    async def _may_continue(self, log: Log, waiting: Waiting) -> bool:
-        """Whether something has come that a run waited for, or its moment is there."""
-        if not waiting.pending:
-            return False  # it was stopped
-        due = waiting.due
-        if due is not None and await self.logs.now() >= due:
-            return True
-        for one in waiting.pending:
-            if one.kind == "signal" and Frame.has_signal(log, one.name):
-                return True
+    def writing(self, run_id: str, *, clock: Clock | None = None) -> Any:
+        """The log of a run, for this process to work on: `async with`. Waits while another one does."""
+        return self._working.writing(checked_run_id(run_id), clock=clock)
+
+    async def waiting_in(self, log: Log) -> Waiting | None:
+        """What a run waits for, or that it was stopped; None for one that can go on."""
+        stopped = stop_in(log)
+        if stopped is not None:
+            return Waiting(log.run_id, stopped)
+        left = left_in(log)
+        if left is None or not left.waits:
+            return None
+        waits = tuple(map(pending_of, left.waits))
+        if await self._may_go_on(log, waits):
+            return None
+        return Waiting(log.run_id, left.reason, waits)
+
+    async def _may_go_on(self, log: Log, waits: Sequence[Pending]) -> bool:
+        """Whether something has come that a run waits for, or its moment is there."""
+        for one in waits:
             if one.token and log.has_answer(one.token):
                 return True
-        return False
+            if one.kind == "signal" and waiting_signal(log, one.name) is not None:
+                return True
+        if any(log.body(number).place is not None for _, number in log.said()):
+            pass
+        due = next_moment(waits)
+        return due is not None and await self.logs.now() >= due
 
-    async def _until_due(self, waiting: Waiting) -> None:
-        assert waiting.due is not None, "it waits for nothing but moments"
-        await self._clock.sleep(max(0.0, waiting.due - await self.logs.now()))
-
-    # --- opening ---------------------------------------------------------------------------------
-
-    @asynccontextmanager
-    async def writing(self, run_id: str, *, clock: Clock | None = None) -> AsyncGenerator[OpenedLog]:
-        """The log of a run, for this process to work on. Waits while another one does."""
-        opened = await self._open_for_writing(run_id, clock or self._clock)
-        try:
-            yield opened
-        finally:
-            try:
-                if not opened.is_lost:
-                    await _uncut(opened.log.flush())
-            finally:
-                self._active.pop(run_id, None)
-                opened.closed()
-
-    async def _open_for_writing(self, run_id: str, clock: Clock) -> OpenedLog:
-        poll = _POLL
-        while True:
-            active = self._active.get(run_id)
-            if active is not None:
-                await active.wait()
-                continue
-            self._active[run_id] = mine = _Active()
-            try:
-                entries = await self.logs.read(run_id)
-                holder = _holder(entries, self._cipher)
-                seconds = 0.0
-                if holder not in ("", writer_id()):
-                    seconds = await self.logs.lease(_lease_of(holder), writer_id(), 0.0)
-                if seconds <= 0:
-                    await self._stay_alive()
-                    return mine.open(run_id, clock, self.logs, entries, self._cipher)
-            except BaseException:
-                self._active.pop(run_id, None)
-                mine.end()
-                raise
-            self._active.pop(run_id, None)
-            mine.end()
-            await asyncio.sleep(min(poll, seconds))
-            poll = min(poll * 2, _MOST_POLL)
-
-    async def _stay_alive(self) -> None:
-        """Take the lease of this process, and renew it while its event loop runs."""
-        loop = asyncio.get_running_loop()
-        task = self._alive.get(loop)
-        if task is not None and not task.done():
-            return
-        await self.logs.lease(_lease_of(writer_id()), writer_id(), self._lease)
-        self._alive = {one: kept for one, kept in self._alive.items() if not one.is_closed()}
-        self._alive[loop] = loop.create_task(self._renew())
-
-    async def _renew(self) -> None:
-        """Renew the lease, and look for what has come for the runs that this process works on."""
-        while True:
-            await asyncio.sleep(self._lease / 3)
-            try:
-                await self.logs.lease(_lease_of(writer_id()), writer_id(), self._lease)
-                for active in [*self._active.values()]:
-                    await active.look()
-            except asyncio.CancelledError:
-                raise
-            except Exception:  # noqa: BLE001  # the store is away: the appends of the runs will say so
-                continue
+    async def wait_until_due(self, pending: Sequence[Pending]) -> bool:
+        """Wait for the moment at which a run goes on; False, at once, if it waits for something else too."""
+        due = next_moment(pending)
+        if due is None or not waits_for_time(pending):
+            return False
+        await self._clock.sleep(max(0.0, due - await self.logs.now()))
+        return True
 
     async def open(self, run_id: str) -> Journal:
         """The log of a run, for reading."""
-        log = await self.read(run_id)
-        return Journal(Frame(log, account=_no_account(), now=self.logs.now))
+        return Journal(Frame(await self.read(run_id), Account(Budget())))
 
     async def read(self, run_id: str) -> Log:
         """The log of a run as it is stored now. An unknown run is a `ConfigError`."""
+        return self._log(run_id, await self._entries(run_id))
+
+    async def _entries(self, run_id: str) -> Sequence[Entry]:
+        """The entries of a run, of which there are some."""
         entries = await self.logs.read(checked_run_id(run_id))
         if not entries:
             raise ConfigError(f"there is no run {run_id!r} in these journals; list() shows those there are")
+        return entries
+
+    def _log(self, run_id: str, entries: Sequence[Entry]) -> Log:
         log = Log(run_id, self._clock)
         read_log(log, entries, self._cipher)
         return log
 
-    # --- what enters from outside ------------------------------------------------------------------
+    # --- what enters from outside ----------------------------------------------------------------
 
     async def answer(self, run_id: str, answers: Mapping[str, Given], *, by: str | None = None) -> None:
         """Answer questions of a run, by their names or tokens: all that are given, or none.
 
         An answer to a question about a call is a decision: `Approve()`, `Refuse(reason)` and others.
         """
-        if not isinstance(answers, Mapping) or not answers:
+        given: Any = answers
+        if not isinstance(given, Mapping) or not given:
             raise ConfigError(f"answers={answers!r}: give each answer for its name or token")
 
-        def entries(log: Log) -> Sequence[tuple[str, Any]]:
-            return [self._answer(log, key, given, by) for key, given in answers.items()]
+        def entries(log: Log) -> Entering:
+            return [self._answer(log, key, one, by) for key, one in answers.items()]
 
         await self._enter(run_id, entries)
 
@@ -270,8 +220,14 @@ class Journals:
         id: str | None = None,
     ) -> None:
         """Send a signal to a run, which takes it with `receive(name)`. The same `id` is the same signal."""
-        say = Say(signal=name, value=_plain(value, f"the signal {name!r}"), by=by or "")
-        await self._enter_once(run_id, f"say {id or token_hex(8)}", say)
+        try:
+            plain = parse_json(to_json(value))
+        except CodecError as error:
+            raise ConfigError(
+                f"the value of the signal {name!r} cannot be stored: {error}; pass JSON data"
+            ) from error
+        entry, say = f"say {id or token_hex(8)}", Say(signal=name, value=plain, by=by or "")
+        await self._enter(run_id, lambda log: _once(log, entry, say))
 
     async def say(
         self,
@@ -284,62 +240,68 @@ class Journals:
         id: str | None = None,
     ) -> None:
         """Say something to an agent of a run. The same `id` is the same message."""
-        from .mailbox import message  # loaded with the first message
+        entry = f"say {id or token_hex(8)}"
 
-        say = message(text, by=by, when=when, place=place)
-        await self._enter_once(run_id, f"say {id or token_hex(8)}", say, place=place)
+        def entries(log: Log) -> Entering:
+            return _once(log, entry, message(text, by=by, when=when, place=place_of_agent(log, place)))
+
+        await self._enter(run_id, entries)
 
     async def stop(self, run_id: str, reason: str = "stopped", *, by: str | None = None) -> None:
         """Ask a run to stop; it can be resumed."""
-        log = await self.read(run_id)
-        number = 1 + len(log.numbers_of("stop "))
-        await self._enter_once(run_id, f"stop {number}", Stop(reason, by or ""))
+        is_held = await self._working.held_for(await self._entries(run_id)) > 0
+        is_held = is_held or self._working.find(run_id) is not None
 
-    async def resume(self, run_id: str) -> None:
+        def entries(log: Log) -> Entering:
+            if stop_in(log) is not None:
+                return ()
+            number = 1 + len(log.numbers_of("stop "))
+            found: list[tuple[str, Value]] = [(f"stop {number}", Stop(reason, by or ""))]
+            if not is_held and left_in(log) is None:  # its process is gone
+                found.append((f"left {log.leg - 1}", Left(reason)))
+            return found
+
+        await self._enter(run_id, entries)
+
+    async def resume(self, run_id: str, *, by: str | None = None) -> None:
         """Let a run go on that was stopped, or has failed: what had failed is done again."""
+        del by
+        await self._check_idle(run_id, "resume")
 
-        def entries(log: Log) -> Sequence[tuple[str, Any]]:
+        def entries(log: Log) -> Entering:
+            if not log.has("end") and stop_in(log) is None:
+                raise ConfigError(f"the run {run_id!r} was not stopped and has not failed; it goes on by itself")
+            if log.has("end") and not voids_of(log):
+                raise RunEndedError(f"the run {run_id!r} has completed", run_id=run_id)
             return [(f"go {log.leg}", Go("", voids=voids_of(log)))]
 
         await self._enter(run_id, entries, may_have_ended=True)
 
-    async def _enter_once(self, run_id: str, name: str, body: Any, *, place: str | None = None) -> None:
-        """Append an entry, unless the log has one of this name."""
-
-        def entries(log: Log) -> Sequence[tuple[str, Any]]:
-            if place is not None:
-                from .mailbox import check_place
-
-                check_place(log, place)
-            return [] if log.has(name) else [(name, body)]
-
-        await self._enter(run_id, entries)
-
     async def _enter(
-        self,
-        run_id: str,
-        make: Callable[[Log], Sequence[tuple[str, Any]]],
-        *,
-        may_have_ended: bool = False,
+        self, run_id: str, make: Callable[[Log], Entering], *, may_have_ended: bool = False
     ) -> None:
         """Append entries from outside, and wake the run."""
         while True:
-            log = await self.read(run_id)
+            stored = await self._entries(run_id)
+            log = self._log(run_id, stored)
             if not may_have_ended and log.has("end"):
                 raise RunEndedError(f"the run {run_id!r} has ended, and takes nothing more", run_id=run_id)
-            seq, at = log.entries_in(len(log.records)), self._clock.time()
-            new = [entry_for(name, body, seq + place, at) for place, (name, body) in enumerate(make(log), 1)]
+            summary = SummaryFold(log)
+            summary.changed()
+            seq, at, new = stored[-1].seq, self._clock.time(), list[Entry]()
+            for number, (name, body) in enumerate(make(log), seq + 1):
+                entry = entry_for(name, body, number, at)
+                new.append(entry if self._cipher is None else sealed(entry, self._cipher))
+                log.enter(name, body)
             if not new:
                 return
-            if self._cipher is not None:
-                new = [sealed(entry, self._cipher) for entry in new]
             try:
-                await self.logs.append(run_id, new, after=seq)
+                await self.logs.append(run_id, new, after=seq, summary=summary.changed())
             except LogConflictError:
                 continue
-            active = self._active.get(run_id)
-            if active is not None:
-                await active.look()
+            here = self._working.find(run_id)
+            if here is not None:
+                await here.look()
             return
 
     # --- results ---------------------------------------------------------------------------------
@@ -353,15 +315,10 @@ class Journals:
             poll = _POLL
             while True:
                 entries = await self.logs.read(checked_run_id(run_id))
-                if any(entry.name == "end" for entry in entries[-3:]):
-                    log = Log(run_id, self._clock)
-                    read_log(log, entries, self._cipher)
-                    begin = log.begin_of("")
-                    if begin is not None and begin.kind_of != "function":
-                        return result_reader(begin.kind_of)(log)
-                    found = outcome_in(log)
-                    assert isinstance(found, Ended), "the log has an end"
-                    return found.value
+                if any(entry.name == "end" for entry in entries):
+                    log = self._log(run_id, entries)
+                    if log.has("end"):
+                        return _result_in(log)
                 await asyncio.sleep(poll)
                 poll = min(poll * 1.5, _MOST_POLL)
 
@@ -391,11 +348,11 @@ class Journals:
             after = page[-1]
         return counts
 
-    # --- keeping and removing ------------------------------------------------------------------------
+    # --- keeping and removing --------------------------------------------------------------------
 
     async def fork(self, run_id: str, to: str, *, before: str) -> None:
         """Copy the entries of a run before the one named `before` to a new run, which goes on from there."""
-        entries = await self.logs.read(checked_run_id(run_id))
+        entries = await self._entries(run_id)
         kept = list(itertools.takewhile(lambda entry: entry.name != before, entries))
         if len(kept) == len(entries):
             raise ConfigError(
@@ -405,8 +362,8 @@ class Journals:
 
     async def move(self, run_id: str, other: Journals) -> None:
         """Move a run that waits or has ended to other journals."""
-        await self._check_idle(run_id)
-        entries = await self.logs.read(run_id)
+        await self._check_idle(run_id, "move")
+        entries = await self._entries(run_id)
         await self._copy(entries, run_id, other)
         if not await self.logs.delete(run_id, seq=entries[-1].seq):
             await other.logs.delete(run_id)
@@ -419,15 +376,12 @@ class Journals:
             raise RunIdConflictError(f"there is a run {to!r} already; use another id")
         if not entries:
             raise ConfigError("there is nothing before this entry; begin the run anew")
-        log = Log(to, self._clock)
-        read_log(log, entries, self._cipher)
-        log.reopened()
-        writer = StoreWriter(log, other.logs, after=0, cipher=other._cipher)
+        writer = StoreWriter(self._log(to, entries), other.logs, after=0, cipher=other._cipher)
         await writer.copy(entries, opened_with=self._cipher)
 
     async def delete(self, run_id: str) -> None:
         """Delete a run. One that a living process works on is refused."""
-        seq = await self._check_idle(run_id)
+        seq = await self._check_idle(run_id, "delete")
         if not await self.logs.delete(run_id, seq=seq):
             raise JournalConflictError(f"the run {run_id!r} has gone on; it was not deleted", run_id=run_id)
 
@@ -441,23 +395,18 @@ class Journals:
                 after = (page[-1].at, page[-1].name)
         return deleted
 
-    async def _check_idle(self, run_id: str) -> int:
+    async def _check_idle(self, run_id: str, verb: str) -> int:
         """The number of the last entry of a run that nobody works on."""
-        entries = await self.logs.read(checked_run_id(run_id))
-        if not entries:
-            raise ConfigError(f"there is no run {run_id!r} in these journals; list() shows those there are")
-        holder = _holder(entries, self._cipher)
-        is_here = run_id in self._active
-        if is_here or (
-            holder not in ("", writer_id()) and await self.logs.lease(_lease_of(holder), writer_id(), 0.0) > 0
-        ):
+        entries = await self._entries(run_id)
+        if self._working.find(run_id) is not None or await self._working.held_for(entries) > 0:
             raise JournalConflictError(
-                f"a living process works on the run {run_id!r}; stop it first: journals.stop(run_id)",
+                f"a living process works on the run {run_id!r}; before you {verb} it, stop it: "
+                f"journals.stop(run_id)",
                 run_id=run_id,
             )
         return entries[-1].seq
 
-    # --- the same for code that is not async ---------------------------------------------------------
+    # --- the same for code that is not async -----------------------------------------------------
 
     def run_sync(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Synchronous version of `run()`."""
@@ -479,9 +428,9 @@ class Journals:
         """Synchronous version of `stop()`."""
         _wait_for(self.stop(run_id, reason, by=by))
 
-    def resume_sync(self, run_id: str) -> None:
+    def resume_sync(self, run_id: str, *, by: str | None = None) -> None:
         """Synchronous version of `resume()`."""
-        _wait_for(self.resume(run_id))
+        _wait_for(self.resume(run_id, by=by))
 
     def result_sync(self, run_id: str, timeout: float | None = None) -> Any:
         """Synchronous version of `result()`."""
@@ -512,76 +461,30 @@ class Journals:
         return _wait_for(self.prune(older_than))
 
 
-class OpenedLog:
-    """A log that this process works on, and the token that stops the work."""
-
-    def __init__(self, log: Log, active: _Active, token: CancellationToken) -> None:
-        self.log = log
-        self.token = token
-        self.is_lost = False  # another process has taken the run over
-        self._active = active
-
-    def closed(self) -> None:
-        self._active.end()
+def checked_run_id(run_id: Any) -> str:
+    """A run id, or a `ConfigError`."""
+    if not isinstance(run_id, str) or not run_id:
+        raise ConfigError(f"run_id={run_id!r}: a run is named by a text of its own")
+    return run_id
 
 
-class _Active:
-    """A run that this process works on."""
-
-    def __init__(self) -> None:
-        self._ended = asyncio.Event()
-        self._writer: StoreWriter | None = None
-        self._opened: OpenedLog | None = None
-
-    def open(
-        self, run_id: str, clock: Clock, logs: Logs, entries: Sequence[Entry], cipher: Cipher | None
-    ) -> OpenedLog:
-        log = Log(run_id, clock)
-        read_log(log, entries, cipher)
-        writer = StoreWriter(log, logs, after=entries[-1].seq if entries else 0, cipher=cipher)
-        log.writer = self._writer = writer
-        token = CancellationToken()
-        opened = self._opened = OpenedLog(log, self, token)
-        writer.outside.listen(
-            lambda name, body: token.cancel(body.reason) if name.startswith("stop ") else None
-        )
-        return opened
-
-    async def look(self) -> None:
-        """Read what has come from outside."""
-        if self._writer is None or self._opened is None or self._opened.is_lost:
-            return
-        try:
-            await self._writer.look()
-        except JournalConflictError as error:
-            self._opened.is_lost = True
-            self._opened.token.cancel(str(error))
-
-    async def wait(self) -> None:
-        await self._ended.wait()
-
-    def end(self) -> None:
-        self._ended.set()
+def _interrupted(waiting: Waiting) -> RunInterruptedError:
+    names = ", ".join(f"{one.kind} {one.name!r}" for one in waiting.pending)
+    why = f"it waits for {names}" if names else waiting.reason
+    return RunInterruptedError(f"the run {waiting.run_id!r} was interrupted: {why}", waiting)
 
 
-def _holder(entries: Sequence[Entry], cipher: Cipher | None) -> str:
-    """The process that works on a run, by its last entries; "" if nobody does."""
-    from .written import entry_body
-
-    for entry in reversed(entries):
-        kind = parse(entry.name).kind
-        if kind == "left" and not parse(entry.name).place:
-            return ""
-        if entry.name == "end":
-            return ""
-        if entry.name.startswith("go "):
-            go: Go = entry_body(entry, cipher)
-            return go.writer
-    return ""
+def _result_in(log: Log) -> Any:
+    """The result of a run that has ended."""
+    begin = log.begin_of("")
+    if begin is None or begin.kind_of == "function":
+        return value_in(log)
+    return result_reader(begin.kind_of)(log)
 
 
-def _lease_of(writer: str) -> str:
-    return f"writer/{writer}"
+def _once(log: Log, name: str, body: Value) -> Entering:
+    """An entry, unless the log has one of this name."""
+    return () if log.has(name) else [(name, body)]
 
 
 def _question(log: Log, key: str) -> Asked:
@@ -602,7 +505,6 @@ def _question(log: Log, key: str) -> Asked:
 
 def _row(info: LogInfo) -> RunRow:
     summary: Summary = info.summary
-    waits: Any = parse_json(summary.pending) if summary.pending else []
     return RunRow(
         info.name,
         summary.program,
@@ -612,31 +514,8 @@ def _row(info: LogInfo) -> RunRow:
         summary.cost,
         summary.task,
         summary.by,
-        tuple(map(pending_of, waits)),
+        pending_in(summary.pending),
     )
-
-
-def _plain(value: Any, what: str) -> Any:
-    try:
-        return parse_json(to_json(value))
-    except CodecError as error:
-        raise ConfigError(f"the value of {what} cannot be stored: {error}; pass JSON data") from error
-
-
-def _no_account() -> Any:
-    from wesichain.policy.internal import Account
-
-    return Account(Budget())
-
-
-async def _uncut(work: Awaitable[Any]) -> None:
-    """Await work to its end, though the waiting task is cancelled meanwhile."""
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await task
-        raise
 
 
 def _wait_for(work: Coroutine[Any, Any, T]) -> T:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from wesichain.core import StepStarted
@@ -23,12 +23,15 @@ from .entries import Answer, Asked, Begin, Go, body_type
 from .names import parse, places_above
 from .questions import pending_call
 from .spending import Ledgers, ledgers_of
+from .waiting import waiting_for
 
 B = TypeVar("B", bound=Value)
 Record: TypeAlias = tuple[Any, ...]  # (name, body, at, elapsed), or (event class, place, step, at, *fields)
 
 # The entries that a program asks for by their names; others are for readers of the log, or for its writer.
 _ASKED_FOR = frozenset({"begin", "ask", "call", "perform", "asked", "hand", "visit", "sleep"})
+
+_ALSO_INDEXED = frozenset({"begin", "asked", "say", "heard", "go"})
 
 
 class Encoded:
@@ -63,8 +66,17 @@ class Follower(Protocol):
 class LogWriter(Protocol):
     """Stores the entries of a log."""
 
+    @property
+    def name(self) -> str:
+        """The name of the process that works on the run."""
+        ...
+
     async def flush(self) -> None:
         """Return once all entries that the log has now are stored."""
+        ...
+
+    async def now(self) -> float:
+        """The time by the clock of the store."""
         ...
 
 
@@ -85,6 +97,7 @@ class Log:
         "_loop",
         "_numbered",
         "_questions",
+        "_said",
         "_settled",
         "_started",
         "_steps",
@@ -95,6 +108,7 @@ class Log:
         "refuse",
         "run_id",
         "strict",
+        "waits",
         "was_given_options",
         "writer",
     )
@@ -110,6 +124,8 @@ class Log:
         self._ledgers: Ledgers | None = None  # before this leg
         self._left: list[str] = []
         self._questions: dict[str, str] = {}  # the names of questions, by token
+        self._said: dict[str, int] = {}  # what has entered from outside, and no step has taken
+        self.waits: list[tuple[str, Mapping[str, Any]]] = []  # of this leg, beside questions: place and wait
         self._clock = clock
         self._elapsed = 0.0
         self._started = clock.monotonic()
@@ -137,6 +153,7 @@ class Log:
         self._settled.clear()
         self._ledgers = None
         self._left = []
+        self.waits = []
         self.writer = self.refuse = None
         self._followers = ()
 
@@ -212,6 +229,10 @@ class Log:
         """Store the entries so far, if the log has a store."""
         if self.writer is not None:
             await self.writer.flush()
+
+    async def now(self) -> float:
+        """The time in seconds since the epoch, by the clock of the store if the log has one."""
+        return self._clock.time() if self.writer is None else await self.writer.now()
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
@@ -399,6 +420,23 @@ class Log:
         """The calls in a place that wait for people."""
         return tuple(pending_call(asked) for asked in self.questions(place))
 
+    # --- waiting ---------------------------------------------------------------------------------
+
+    def said(self) -> list[tuple[str, int]]:
+        """What has entered from outside, and no step has taken: names of entries, and their numbers."""
+        if self._indexed != len(self.records):
+            self._extend_index()
+        return [*self._said.items()]
+
+    def wait(self, place: str, wait: Mapping[str, Any]) -> None:
+        """Note something that this leg of the work waits for; questions are entries."""
+        self.waits.append((place, wait))
+
+    def all_waits(self, place: str = "") -> tuple[Mapping[str, Any], ...]:
+        """What the run in a place, and those inside it, wait for."""
+        others = [wait for where, wait in self.waits if where.startswith(place)]
+        return (*(waiting_for(asked) for asked in self.questions(place)), *others)
+
     # --- legs --------------------------------------------------------------------------------------
 
     def left_inside(self, names: Sequence[str]) -> None:
@@ -447,20 +485,33 @@ class Log:
                         self._steps[records[number][1], records[number][2]] = number
                     continue
                 self._index.setdefault(name, number)
-                if name.endswith("/begin"):
-                    agent, mark, _ = name[: -len("/begin")].rpartition("~")
-                    if mark and "/" not in name[len(agent) : -len("/begin")]:
-                        self._numbered.setdefault(agent, []).append(name.removesuffix("begin"))
-                elif "asked " in name:
-                    self.has_questions = True
-                    self._questions[name[name.rindex("asked ") + len("asked ") :]] = name
-                elif name.startswith("go "):
-                    go = cast("Go", self.body(number))
-                    self.was_given_options = self.was_given_options or go.has_options
-                    for voided in go.voids:
-                        self._index.pop(voided, None)
+                place, _, own = name.rpartition("/")
+                kind = own.partition(" ")[0]
+                if kind in _ALSO_INDEXED:
+                    self._index_more(kind, f"{place}/" if place else "", name, number)
                 self._indexed = number + 1
             self._indexed = len(records)
+
+    def _index_more(self, kind: str, place: str, name: str, number: int) -> None:
+        """Extend what is known of runs, questions and messages with one entry."""
+        match kind:
+            case "begin":
+                agent, mark, _ = place.removesuffix("/").rpartition("~")
+                if mark and "/" not in place[len(agent) : -1]:
+                    self._numbered.setdefault(agent, []).append(place)
+            case "asked":
+                self.has_questions = True
+                self._questions[parse(name).rest] = name
+            case "say":
+                self._said[name] = number
+            case "heard":
+                for taken in self.body(number).names:
+                    self._said.pop(taken, None)
+            case _:
+                go: Go = self.body(number)
+                self.was_given_options = self.was_given_options or go.has_options
+                for voided in go.voids:
+                    self._index.pop(voided, None)
 
     # --- what nobody asked for ---------------------------------------------------------------------
 

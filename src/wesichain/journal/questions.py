@@ -1,37 +1,25 @@
-"""Questions to people, as lists show them."""
+"""Questions to people, as outcomes and events show them."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from wesichain.core import ToolCall
-from wesichain.core.internal import PendingCall
+from wesichain.core.internal import PendingCall, Question, is_object
 
 from .entries import Asked
 
 
 def pending_call(asked: Asked) -> PendingCall:
-    """A question about a call, as people see it."""
-    call = asked.call or ToolCall(asked.token, asked.name, None)
+    """A question about a call, or of one, as people see it."""
+    question = None
+    if asked.question is not None:
+        schema = asked.expects if is_object(asked.expects) else {}
+        question = Question(str(asked.question), schema)
     return PendingCall(
-        call,
+        asked.call or ToolCall(asked.token, asked.name, None),
         asked.token,
         asked.expires_at,
         asked.agents,
         asked.external,
-        asked.form,
+        question,
         asked.parameters,
     )
-
-
-def waiting_for(asked: Asked) -> dict[str, Any]:
-    """A question in a list of what runs wait for."""
-    call = asked.call
-    kind = "external" if asked.external else "approval"
-    if call is None or asked.form is not None:
-        kind = "question"
-    return {
-        "kind": kind,
-        "name": asked.name or (call.name if call is not None else ""),
-        "token": asked.token,
-    }

@@ -10,17 +10,18 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wesichain.core.internal import dump_json, replace
+from wesichain.core import to_json
+from wesichain.core.internal import replace
 from wesichain.errors import JournalConflictError
 from wesichain.policy import Backoff
 from wesichain.store.entries import Entry, LogConflictError, Logs, Summary
 from wesichain.store.faults import StoreUnavailableError
 
-from .entries import Begin, End, Left, ModelCall, Reply, View
+from .entries import Begin, End, Go, Left, ModelCall, Reply, Say, View
 from .log import Log
 from .names import parse
-from .questions import waiting_for
 from .sealing import Cipher, opened, sealed
+from .waiting import Pending, next_moment, pending_in, pending_of
 from .written import LogEncoder, entry_body
 
 _BACKOFF = Backoff(0.05, 2.0, 5.0)  # while the store is away
@@ -47,7 +48,10 @@ class Outside:
 class StoreWriter:
     """Stores the entries of one log."""
 
-    def __init__(self, log: Log, logs: Logs, *, after: int, cipher: Cipher | None = None) -> None:
+    def __init__(
+        self, log: Log, logs: Logs, *, after: int, cipher: Cipher | None = None, name: str = ""
+    ) -> None:
+        self.name = name  # of the process that works on the run
         self.outside = Outside()
         self._log = log
         self._logs = logs
@@ -57,9 +61,13 @@ class StoreWriter:
         self._taken = len(log.records)  # the records that were encoded
         self._stored = self._taken  # those that are in the store
         self._entries: list[Entry] = []  # encoded, and not known to be in the store
-        self._summary = _Summary(log)
+        self._summary = SummaryFold(log)
         self._busy: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
+
+    async def now(self) -> float:
+        """The time by the clock of the store."""
+        return await self._logs.now()
 
     async def flush(self) -> None:
         """Return once all entries that the log has now are stored."""
@@ -146,12 +154,12 @@ class StoreWriter:
         return entry if self._cipher is None else sealed(entry, self._cipher)
 
 
-class _Summary:
+class SummaryFold:
     """What lists show of a run, from its entries so far."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._next = 0
+        self._next = 0  # the number of the next record
         self._last = Summary()
         self._new = Summary()
 
@@ -180,16 +188,28 @@ def _with(summary: Summary, log: Log, number: int) -> Summary:
             begin: Begin = log.body(number)
             return replace(summary, program=begin.program, task=begin.task[:160], by=begin.by)
         case "go":
-            return replace(summary, state="running", due=None, pending="")
+            go: Go = log.body(number)
+            state = "running" if go.writer else "queued"
+            return replace(summary, state=state, due=None, pending="")
         case "ask" | "model" | "view":
             body: Reply | ModelCall | View = log.body(number)
             is_paid = isinstance(body, Reply) and body.is_paid
             return summary if is_paid or not body.cost else replace(summary, cost=summary.cost + body.cost)
+        case "stop":
+            if summary.state == "running":
+                return summary  # until its process has stopped
+            return replace(summary, state="stopped", due=None, pending="")
+        case "answer":
+            return _without(summary, lambda one: one.token == name.rest)
+        case "say":
+            said: Say = log.body(number)
+            return _without(summary, lambda one: one.kind == "signal" and one.name == said.signal)
         case "left":
             left: Left = log.body(number)
-            if not left.waits and left.due is None:
-                return replace(summary, state="stopped", pending="", due=None)
-            return replace(summary, state="waiting", due=left.due, pending=dump_json(list(left.waits)))
+            waits = [*map(pending_of, left.waits)]
+            if not waits:
+                return replace(summary, state="stopped", due=None, pending="")
+            return _waiting(summary, waits)
         case "end":
             end: End = log.body(number)
             state = "completed" if end.fault is None else "failed"
@@ -198,6 +218,20 @@ def _with(summary: Summary, log: Log, number: int) -> Summary:
             return summary
 
 
-def waits_of(log: Log, others: Sequence[dict[str, Any]] = ()) -> tuple[dict[str, Any], ...]:
-    """What a run waits for: its open questions, and other waits."""
-    return (*(waiting_for(asked) for asked in log.questions()), *others)
+def _waiting(summary: Summary, waits: Sequence[Pending]) -> Summary:
+    """The summary of a run that waits; of one that waits for nothing any more, and can go on."""
+    pending = to_json(list(waits)) if waits else ""
+    return replace(
+        summary, state="waiting" if waits else "queued", due=next_moment(waits), pending=pending
+    )
+
+
+def _without(summary: Summary, came: Callable[[Pending], bool]) -> Summary:
+    """The summary after something has come that a run waits for."""
+    if not summary.pending:
+        return summary
+    waits = pending_in(summary.pending)
+    found = next((place for place, one in enumerate(waits) if came(one)), None)
+    if found is None:
+        return summary
+    return _waiting(summary, [*waits[:found], *waits[found + 1 :]])
