@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from tests import expected
+from wesichain.core.internal import register_secret
 from wesichain.errors import LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
 from wesichain.llm.bedrock.frames import FrameScanner
 from wesichain.llm.transport.faults import Endpoint, retry_after
@@ -21,6 +22,18 @@ from wesichain.llm.transport.sse import SseScanner
 
 NOW = 1_700_000_000.0
 AT = Endpoint("api.test", model="m", key_variable="THE_KEY", key="sk-secret")
+
+
+class Client:
+    """The owner of the key."""
+
+
+@pytest.fixture(autouse=True)
+def client() -> Client:
+    client = Client()
+    register_secret("sk-secret", owner=client)
+    return client
+
 
 CHANGE = "the request was not accepted: change it"
 LATER = "the provider is overloaded or failing: try again later"
@@ -67,7 +80,7 @@ REFUSALS = [
     (418, '{"msg": "at the top"}', False, f"418: at the top; {CHANGE}"),
     (418, '{"message": 1, "detail": "the first text"}', False, f"418: the first text; {CHANGE}"),
     (418, '{"error": {}, "message": "beside it"}', False, f"418: beside it; {CHANGE}"),
-    (418, "no JSON:\x1b\nsk-secret", False, f"418: no JSON: ***; {CHANGE}"),
+    (418, "no JSON:\x1b\nsk-secret", False, f"418: no JSON: [redacted:registered]; {CHANGE}"),
     (418, "x" * 301, False, f"418: {'x' * 300}; {CHANGE}"),
 ]  # fmt: skip
 

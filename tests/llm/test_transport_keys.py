@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import traceback
+from base64 import b64encode
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.draws import sampled
 from tests.llm.provider_kit import ANTHROPIC, KEY, OPENAI, REQUEST, Provider, each_provider, each_way, fault
 from tests.llm.toxic_server import ToxicServer, reply
+from wesichain.core.internal import mask_secrets
 from wesichain.errors import ConfigError, LlmRejectedError
+from wesichain.llm.local import LocalLlm
 from wesichain.llm.transport.keys import KeyAccount, key_function
 
 
@@ -19,7 +25,7 @@ async def test_the_key_is_in_no_error_text(provider: Provider, how: str) -> None
     echo = f'{{"error": {{"message": "the key {KEY} is wrong"}}}}'
     async with ToxicServer(reply(401, echo)) as server, provider.client(server.url) as client:
         error = await fault(client, how)
-    assert "the key *** is wrong" in str(error)
+    assert "the key [redacted:registered] is wrong" in str(error)
     assert KEY not in "".join(traceback.format_exception(error)) + repr(error) + repr(vars(error))
 
 
@@ -136,3 +142,49 @@ async def test_the_environment_names_the_server_and_its_key(
         async with provider.make("m") as client:
             await client.complete(REQUEST)
     assert KEY in str(server.received[0].headers)
+
+
+MASK = "[redacted:registered]"
+HELD = "key-of-one-client-alone"
+
+
+@each_provider
+def test_what_a_client_holds_is_masked_in_every_text_as_long_as_it_exists(provider: Provider) -> None:
+    client: Any = provider.make(
+        "m",
+        base_url="https://svc:pelican-quay@models.example.com/v1",
+        api_key=HELD,
+        headers={"X-Team-Token": "harbour-lantern", "X-Team": "blue-harbour"},
+    )
+    echo = f"{HELD} {b64encode(HELD.encode()).decode()} pelican-quay harbour-lantern blue-harbour"
+    assert mask_secrets(echo) == f"{MASK} {MASK} {MASK} {MASK} blue-harbour"
+    del client
+    gc.collect()
+    assert mask_secrets(echo) == echo
+
+
+async def test_a_key_of_a_function_is_masked() -> None:
+    ask = key_function(lambda: "key-of-this-minute")
+    assert ask is not None
+    await ask()
+    assert mask_secrets("key-of-this-minute") == MASK
+
+
+def test_the_key_of_a_local_server_is_masked() -> None:
+    model = LocalLlm("m", base_url="http://127.0.0.1:9", api_key="key-of-a-local-server")
+    assert mask_secrets("key-of-a-local-server") == MASK
+    model.close()
+
+
+def test_the_credentials_of_a_profile_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    from botocore.credentials import Credentials  # type: ignore[import-untyped]  # it ships no types
+
+    from wesichain.llm.bedrock import BedrockClient
+
+    held = Credentials("AKIA-of-a-profile", "secret-of-a-profile", "token-of-a-profile")
+    session = SimpleNamespace(region_name="eu-west-1", get_credentials=lambda: held)
+    monkeypatch.setattr("boto3.Session", lambda **_: session)
+    monkeypatch.delenv("AWS_BEARER_TOKEN_BEDROCK", raising=False)
+    client = BedrockClient("m", profile="p")
+    client._account()
+    assert mask_secrets("secret-of-a-profile token-of-a-profile") == f"{MASK} {MASK}"

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from typing_extensions import override
 
-from wesichain.core.internal import Clock
+from wesichain.core.internal import Clock, register_url
 from wesichain.errors import ConfigError, MissingDependencyError, StoreError, WesichainError
 
 from .items import SqlStore
@@ -273,6 +273,7 @@ def _is_lost(connection: Connection | None) -> bool:
 
 
 def _open(url: str, schema: TableSchema) -> Connection:
+    register_url(url)
     db = psycopg.connect(url, autocommit=True)
     try:
         _migrate(db, schema)

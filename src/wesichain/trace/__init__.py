@@ -3,6 +3,8 @@
 `trace.otel` has the sink for OpenTelemetry; it is a module of its own because it needs a package.
 """
 
+from wesichain.core.internal import SecretFilter, register_secret
+
 from .compare import Change, Difference, diff
 from .console import ConsoleSink
 from .metrics import Figures, Metrics
@@ -10,6 +12,7 @@ from .recordings.folder import RunSummary, find_run, list_runs, prune
 from .recordings.parts_folder import parts_folder
 from .recordings.recorder import Recorder
 from .recordings.recording import RecordedCall, RecordedStep, Recording, load, read_new
+from .redaction.masks import equal_redacted
 from .redaction.redactor import Redactor, redact
 from .sinks import BufferedSink, CollectingSink
 from .terminal import neutralise
@@ -28,7 +31,9 @@ __all__ = [
     "Recording",
     "Redactor",
     "RunSummary",
+    "SecretFilter",
     "diff",
+    "equal_redacted",
     "find_run",
     "list_runs",
     "load",
@@ -37,4 +42,5 @@ __all__ = [
     "prune",
     "read_new",
     "redact",
+    "register_secret",
 ]

@@ -14,6 +14,7 @@ from wesichain.core import Event, JsonValue, TextDelta, to_json
 from wesichain.core.internal import OutputDelta, Value, json_changes
 
 from .recordings.recording import Recording, load
+from .redaction.masks import equal_redacted
 from .redaction.redactor import Redactor
 from .terminal import neutralise
 
@@ -68,7 +69,7 @@ def diff(left: Run, right: Run) -> list[Difference]:
 
     Run ids, times, durations, sequence numbers, approval tokens and the deltas of streamed replies are not
     compared. Call ids are compared by their order. Both sides are redacted first, so that a recording equals
-    the run that it was made from, and a difference contains no secret.
+    the run that it was made from, and a difference contains no secret; a mask equals what it masks.
     """
     ours, theirs = _events(left), _events(right)
     ours_plain, theirs_plain = _comparable(ours), _comparable(theirs)
@@ -76,8 +77,12 @@ def diff(left: Run, right: Run) -> list[Difference]:
     for i, j in _aligned(ours_plain, theirs_plain):
         if i is None or j is None:
             found.append(Difference(None if i is None else ours[i], None if j is None else theirs[j]))
-        elif ours_plain[i] != theirs_plain[j]:
-            changes = tuple(Change(*each) for each in json_changes(ours_plain[i], theirs_plain[j]))
+        elif not equal_redacted(ours_plain[i], theirs_plain[j]):
+            changes = tuple(
+                Change(path, old, new)
+                for path, old, new in json_changes(ours_plain[i], theirs_plain[j])
+                if not equal_redacted(old, new)
+            )
             found.append(Difference(ours[i], theirs[j], changes))
     return found
 

@@ -37,8 +37,6 @@ from wesichain.core import (
 from wesichain.core.events import Decided
 from wesichain.core.internal import ApproveWith, PendingCall, Refuse
 from wesichain.trace import Redactor, redact
-from wesichain.trace.redaction.obfuscation import without_invisible
-from wesichain.trace.redaction.rules import hide_secrets, may_hold_secret
 
 CANARY = "canary-3f9a7c21d8"
 KEY = "sk-canary0123456789abcdef"
@@ -53,6 +51,8 @@ pieces = st.sampled_from(
         "xoxb-12345678", "eyJabcdefghij.abcdefghij", "-----BEGIN PRIVATE KEY-----",
         "-----END PRIVATE KEY-----", "sk-", "hunter2", "abc", "1", "https://u:p@h/", "[redacted:",
         "[redacted:secret]", "[redacted:environment]", "[redacted:encoded]", " is ", " was ", "mysql -p", "-u bob:",
+        "%3D", "%22", "&quot;", "&#34;", "\\u0022", "\\n", " == ", " => ", " := ", "value", "name", "$", "${A}", "f\"{a}\"",
+        "sk_live_1234567890abcd", "glpat-", "hf_", ":5432:a:b:c", "sig=abcdefghijklmnop", "Cookie: a=b; c=d", "auth", "_key",
         "\u200b", "\u2060", "YWRtaW46aHVudGVyMg==", "SG.abcdefghij.abcdefghij", "npm_abcdefghijklmnop", "\u0130", "\u212a", "é",
     ]
 )  # fmt: skip
@@ -76,13 +76,6 @@ def test_equal_texts_give_equal_results_whatever_was_seen_before(text: str) -> N
 @given(tangles)
 def test_what_is_known_does_not_come_through(text: str) -> None:
     assert CANARY not in REDACTOR.text(text)
-
-
-@draws(20)
-@given(tangles)
-def test_the_quick_look_is_never_wrong_when_it_says_no(text: str) -> None:
-    if not may_hold_secret(text):
-        assert hide_secrets(text) == text
 
 
 @draws(20)
@@ -118,14 +111,6 @@ UNSEEN = "\u200b\u200c\u200d\u2060\ufeff\u00ad\u202e"
 
 
 @draws(20)
-@given(st.text(alphabet="ab " + UNSEEN, max_size=60))
-def test_every_letter_is_found_where_it_stood(text: str) -> None:
-    bare, place = without_invisible(text)
-    assert bare == "".join(letter for letter in text if letter not in UNSEEN)
-    assert [text[place(index)] for index in range(len(bare))] == list(bare)
-
-
-@draws(20)
 @given(
     st.sampled_from(
         [CANARY, KEY, "password=canaryx123", "curl -u bob:canaryx123", "the token is canaryx123"]
@@ -147,7 +132,8 @@ def test_base64_saves_no_secret(secret: str, url_safe: bool) -> None:
     encode = urlsafe_b64encode if url_safe else b64encode
     said = encode(secret.encode()).decode()
     for form in (said, said.rstrip("=")):
-        assert REDACTOR.text(f"blob: {form} end") == "blob: [redacted:encoded] end"
+        label = "environment" if secret == CANARY else "encoded"
+        assert REDACTOR.text(f"blob: {form} end") == f"blob: [redacted:{label}] end"
 
 
 secret_values: st.SearchStrategy[Any] = st.recursive(

@@ -1,4 +1,4 @@
-"""What is a secret, by name, by shape, and in the environment."""
+"""What is a secret, by its format, by the name in front of it, and in the environment."""
 
 from __future__ import annotations
 
@@ -7,39 +7,12 @@ import time
 import pytest
 
 from wesichain.trace import Redactor
-from wesichain.trace.redaction.rules import environment_secrets, is_secret_name, may_hold_secret
+from wesichain.trace.redaction.rules import find_secrets
 
 BARE = Redactor(environ={})
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7\nabc/+=\n-----END RSA PRIVATE KEY-----"
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "password", "db_password", "userPassword", "PASSWD", "passphrase", "pwd", "token", "access_token",
-        "accessToken", "refresh-token", "secret", "client_secret", "clientSecret", "apikey", "api_key",
-        "apiKey", "API-KEY", "x-api-key", "X-Api-Key", "aws_secret_access_key", "private_key",
-        "Authorization", "proxy-authorization", "cookie", "Set-Cookie", "credentials", "smtp_pass", "auth",
-        "basic_auth",
-    ],
-)  # fmt: skip
-def test_a_name_that_holds_a_secret(name: str) -> None:
-    assert is_secret_name(name)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "", "city", "max_tokens", "input_tokens", "total_tokens", "token_count", "token_limit", "token_type",
-        "tokens", "tokenizer", "secret_name", "secretary", "author", "authors", "authority", "key", "keys",
-        "keyword", "primary_key", "sort_key", "monkey", "pass", "passenger", "compass", "password_file",
-        "token_url", "expires_in",
-    ],
-)  # fmt: skip
-def test_a_name_that_holds_none(name: str) -> None:
-    assert not is_secret_name(name)
 
 
 HEX = "0123456789abcdef0123456789abcdef"
@@ -115,11 +88,9 @@ def test_what_only_looks_like_a_key_is_left_alone(text: str) -> None:
         pytest.param("sk-proj-abcdefghijklmnopqrstuv", "[redacted:openai-key]", id="an OpenAI project key"),
         pytest.param("sk-ant-api03-abcdefgh", "[redacted:anthropic-key]", id="an Anthropic key"),
         pytest.param("AKIAIOSFODNN7EXAMPLE", "[redacted:aws-key]", id="an AWS key id"),
-        pytest.param("ghp_abcdefghijklmnopqrst0123", "[redacted:github-token]", id="a GitHub token"),
-        pytest.param(
-            "github_pat_11ABCDEFG0abcdefgh", "[redacted:github-token]", id="a fine-grained GitHub token"
-        ),
-        pytest.param("github_pat_Q7Q7Q7Q7Q7Q7Q7Q7", "[redacted:github-token]", id="its prefix alone says so"),
+        pytest.param("ghp_abcdefghijklmnopqrst0123", "[redacted:token]", id="a GitHub token"),
+        pytest.param("github_pat_11ABCDEFG0abcdefgh", "[redacted:token]", id="a fine-grained GitHub token"),
+        pytest.param("github_pat_Q7Q7Q7Q7Q7Q7Q7Q7", "[redacted:token]", id="its prefix alone says so"),
         pytest.param(
             "https://hooks.slack.com/services/T0A/B0B/Q7Q7Q7Q7Q7Q7Q7Q7Q7Q7Q7Q7",
             "https://hooks.slack.com/services/T0A/B0B/[redacted:webhook]",
@@ -131,9 +102,9 @@ def test_what_only_looks_like_a_key_is_left_alone(text: str) -> None:
             id="a Discord webhook",
         ),
         pytest.param("xoxb-1234567890-abcdef", "[redacted:slack-token]", id="a Slack token"),
-        pytest.param("AIzaSyA-1234567890abcdefghijklmno", "[redacted:google-key]", id="a Google key"),
-        pytest.param("hf_abcdefghijklmnopqrst", "[redacted:huggingface-token]", id="a Hugging Face token"),
-        pytest.param("sk_live_abcdefgh12345678", "[redacted:stripe-key]", id="a Stripe key"),
+        pytest.param("AIzaSyA-1234567890abcdefghijklmno", "[redacted:token]", id="a Google key"),
+        pytest.param("hf_abCDefghIJklmnOPqrst", "[redacted:token]", id="a Hugging Face token"),
+        pytest.param("sk_live_abcdefgh12345678", "[redacted:live-key]", id="a Stripe key"),
         pytest.param(f"jwt {JWT}.", "jwt [redacted:jwt].", id="a JWT"),
         pytest.param("Bearer abc123def", "Bearer [redacted:bearer-token]", id="a bearer token"),
         pytest.param(
@@ -171,10 +142,10 @@ def test_what_only_looks_like_a_key_is_left_alone(text: str) -> None:
         pytest.param(
             "password=sk-abcdefgh1234!x", "password=[redacted:secret]", id="a key within a password"
         ),
-        pytest.param("npm_abcdefghijklmnopqrst0123456789ABCDEF", "[redacted:npm-token]", id="an npm token"),
+        pytest.param("npm_abcdefghijklmnopqrst0123456789ABCDEF", "[redacted:token]", id="an npm token"),
         pytest.param(
             "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",
-            "[redacted:sendgrid-key]",
+            "[redacted:token]",
             id="a SendGrid key",
         ),
         pytest.param(f"SK{'0a1b' * 8}.", "[redacted:twilio-key].", id="a Twilio key"),
@@ -263,29 +234,8 @@ def test_what_is_left_alone(text: str) -> None:
         "a-b-c", "token", "monkeys", "Straße", "well-aged", "a redis-cli", "well-paid", "a mysql",
     ],
 )  # fmt: skip
-def test_an_ordinary_text_is_not_looked_through(text: str) -> None:
-    assert not may_hold_secret(text)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "found"),
-    [
-        pytest.param("MY_API_KEY", "canary-value", True, id="a key"),
-        pytest.param("DB_PASSWORD", "canary-value", True, id="a password"),
-        pytest.param("github_token", "canary-value", True, id="in small letters"),
-        pytest.param("SECRET", "short12", False, id="less than eight characters"),
-        pytest.param("SSH_AUTH_SOCK", "/run/user/agent.sock", False, id="a socket"),
-        pytest.param("PWD", "/home/jane/work", False, id="a working directory"),
-        pytest.param("KEY_FILE", "/etc/key.pem", False, id="a path"),
-        pytest.param("LANG", "en_GB.UTF-8", False, id="something else"),
-        pytest.param("SECRET", "short123", True, id="eight characters"),
-        pytest.param("MYTOKEN", "canary-value", True, id="a word that ends so"),
-        pytest.param("DB_URI", "x://bob:canary-value@db", False, id="an address"),
-        pytest.param("TOKEN", "redacted:secret", False, id="the words of a placeholder"),
-    ],
-)
-def test_the_environment(name: str, value: str, found: bool) -> None:
-    assert (value in environment_secrets({name: value})) is found
+def test_nothing_is_found_in_an_ordinary_text(text: str) -> None:
+    assert find_secrets(text, ()) == []
 
 
 def test_the_password_of_a_url_in_the_environment() -> None:
@@ -297,15 +247,13 @@ def test_a_secret_of_the_environment_in_json_and_in_a_url() -> None:
     redactor = Redactor(environ={"MY_KEY": 'cana"ry /value'})
     for text in ('cana"ry /value', 'x cana\\"ry /value', "cana%22ry%20%2Fvalue"):
         assert "ry" not in redactor.text(text).replace("environment", "")
-    forms = ("cana%22ry%20%2Fvalue", 'cana\\"ry /value', 'cana"ry /value')
-    assert environment_secrets({"MY_KEY": ' cana"ry /value\n'}) == forms
 
 
 def test_a_secret_of_the_environment_in_disguise() -> None:
     redactor = Redactor(environ={"MY_KEY": "canary-value-9"})
-    assert redactor.text("x Y2FuYXJ5LXZhbHVlLTk= y") == "x [redacted:encoded] y"
+    assert redactor.text("x Y2FuYXJ5LXZhbHVlLTk= y") == "x [redacted:environment] y"
     assert redactor.text("cana\u200bry-value-9") == "[redacted:environment]"
-    assert redactor.text("Y2FuYXJ5LXZhbHVlLTk") == "[redacted:encoded]"
+    assert redactor.text("Y2FuYXJ5LXZhbHVlLTk") == "[redacted:environment]"
 
 
 def test_the_environment_is_read_when_the_redactor_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,7 +271,11 @@ def test_the_environment_is_read_when_the_redactor_is_made(monkeypatch: pytest.M
         "-----BEGIN ", "-----BEGIN PRIVATE KEY-----", "bearer ", "://", "://a@", "a://b:", "xox", "AKIA",
         "A", "key ", "--pass ", "\\", '\\"', "'", "auth=(", "ghp_", " ", "\n", "=", "K",
         "mysql -p", "mysql ", "-u a:", "-u", "\u200b", "s\u200b", "password is ", "the token is a1", "YWRt", "aB3/", "SG.",
-        "SG.a", "SKAC", "AC0", "npm_", "password for x is ",
+        "SG.a", "SKAC", "AC0", "npm_", "password for x is ", "%41", "%", "&#65;", "&amp;", "\\u0041", "\\u00e9", "\\x41",
+        "value=", "name: a, value", "token value ", "'a' == ", "'a' == token ", "secret[a] ", "token: str = ", "token == ",
+        "cookie: a=b; ", "authorization: a b=\"", "Authorization: Digest a=", "glpat-a", "sk_live_", "a_live_a", "re_a1",
+        ":5432:", "a:5432:b:c:", "oracle:thin:a/", "$2b$a", "123456:", "123456:a", "Q~", "0Q~a", ".atlasv1.", "sig=", "?sig=a",
+        "/webhooks/1/", "-p ", "token\">", "?key=", "-token ", "token: >-\n ", " -u a -p b", "redis-cli -a ", "canary", "password %41", "\uff21", "A\u00ad",
     ],
 )  # fmt: skip
 def test_time_grows_with_the_text_alone(piece: str) -> None:

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from wesichain.core.internal import register_url
 from wesichain.errors import ConfigError, DurableError, MissingDependencyError
 from wesichain.platform.files import open_file
 
@@ -106,6 +107,7 @@ def checked_url(url: str) -> str:
     if url.startswith("sqlite:///") and not url.endswith(":memory:"):
         return f"sqlite:///{Path(url.removeprefix('sqlite:///')).expanduser().absolute()}"
     if url.startswith(("postgresql://", "postgres://")):
+        register_url(url)
         return f"postgresql://{url.partition('://')[2]}"
     raise ConfigError("this is not the URL of a database: use sqlite:///FILE or postgresql://HOST/NAME")
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from typing_extensions import Unpack
 
 from wesichain.core import LlmRequest
-from wesichain.core.internal import LlmTraits, Value, replace
+from wesichain.core.internal import LlmTraits, Value, register_secret, replace
 from wesichain.errors import ConfigError, MissingDependencyError
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.supported_settings import supported
@@ -152,6 +152,8 @@ class BedrockClient(HttpLlm):
                 credentials = session.get_credentials()
                 if credentials is None:
                     raise NoCredentialsError
+                for secret in credentials.get_frozen_credentials():
+                    register_secret(secret, owner=self)
         if not self._base_url and not region:
             raise ConfigError("Bedrock needs a region: set AWS_REGION, or pass region=")
         url = self._base_url or f"https://bedrock-runtime.{region}.amazonaws.com"

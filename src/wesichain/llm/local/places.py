@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from wesichain.core.internal import Delivery
+from wesichain.core.internal import Delivery, register_secret
 from wesichain.errors import ConfigError, LlmResponseError, LlmTransportError
 from wesichain.llm.transport.keys import clean_key
 
@@ -96,6 +96,7 @@ class RemoteServer:
         self.name = name
         self.deadline = _REPLY_SECONDS if deadline is None else deadline
         self._address = Address(_server_root(base_url), clean_key(api_key or ""), elsewhere=True)
+        register_secret(api_key, owner=self)
         self._closed = False
 
     @asynccontextmanager

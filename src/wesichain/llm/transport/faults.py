@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from math import isfinite
 from typing import Any, ClassVar
 
-from wesichain.core.internal import Value, is_array, is_object, parse_json
+from wesichain.core.internal import Value, is_array, is_object, mask_secrets, parse_json
 from wesichain.errors import CodecError, LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
 from wesichain.llm.calls import as_object, as_objects
 
@@ -147,10 +147,8 @@ class Endpoint(Value):
         return "the request was not accepted: change it"
 
     def _line(self, text: str) -> str:
-        """Text from outside as one short printable line, without the key."""
-        if self.key:
-            text = text.replace(self.key, "***")
-        line = " ".join(text.split())
+        """Text from outside as one short printable line, without secrets that the process holds."""
+        line = " ".join(mask_secrets(text).split())
         return "".join(char for char in line[:300] if char.isprintable())
 
 

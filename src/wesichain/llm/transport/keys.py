@@ -9,7 +9,7 @@ from inspect import isawaitable, iscoroutinefunction
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from wesichain.core.internal import Value
+from wesichain.core.internal import Value, register_recent
 from wesichain.errors import ConfigError
 
 PLACEHOLDER = "no-key"  # the SDKs require a key; a server without keys ignores it
@@ -39,6 +39,7 @@ def key_function(key: Key | None) -> Callable[[], Awaitable[str]] | None:
             raise ConfigError(
                 f"the function for the key returned {type(given).__name__}, not a key; return a string"
             )
+        register_recent(given)
         return clean_key(given)
 
     return request_key

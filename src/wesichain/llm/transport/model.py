@@ -17,6 +17,9 @@ from wesichain.core.internal import (
     StreamItem,
     SystemClock,
     Value,
+    register_named,
+    register_secret,
+    register_url,
     say_omitted,
     streams_to_listener,
 )
@@ -143,6 +146,9 @@ class HttpLlm:
         self._base_url = base_url
         self._api_key = api_key
         self._headers = _checked_headers(headers)
+        register_secret(api_key or getattr(client, "api_key", None), owner=self)
+        register_named(self._headers, owner=self)
+        register_url(base_url, owner=self)
         self._options = checked_options(options)
         self._style = ReasoningStyle()
         limits = RetryLimits(

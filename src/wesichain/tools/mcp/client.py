@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from typing_extensions import Unpack
 
 from wesichain.core import Message
-from wesichain.core.internal import is_object
+from wesichain.core.internal import is_object, mask_secrets
 from wesichain.errors import ConfigError, RunInterruptedError, ToolError, ToolErrorKind
 from wesichain.tools.context import ToolContext
 from wesichain.tools.definition import Tool, ToolWarning
@@ -484,7 +484,7 @@ class McpServer:
         for secret in self._transport.secrets:
             if len(secret) >= 6:  # shorter values would match ordinary text
                 text = text.replace(secret, "[redacted]")
-        return bounded(text, 2_000)
+        return bounded(mask_secrets(text), 2_000)
 
 
 async def _acknowledged(request: types.ClientRequest, by: Client) -> types.EmptyResult:

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from typing_extensions import override
 
-from wesichain.core.internal import dump_json, is_object, parse_json
+from wesichain.core.internal import dump_json, is_object, parse_json, register_named, register_url
 from wesichain.errors import CodecError, ConfigError
 from wesichain.platform.processes import OWN_GROUP, end_group
 from wesichain.tools.json_schema.issues import preview
@@ -81,6 +81,7 @@ class ServerProgram:
         self.label = os.path.basename(command)  # noqa: PTH119  # a command need not be a path
         self._command = (command, *args)
         self.secrets = [*env.values()]
+        register_named(env, owner=self)
         # Not the whole environment, which may contain secrets.
         self._env = {**get_default_environment(), **env}
         self._cwd = cwd
@@ -228,6 +229,8 @@ class ServerAddress:
         words = [word for value in headers.values() for word in value.split()]
         self.secrets = [word for word in words if word.lower() not in ("bearer", "basic", "digest")]
         self.secrets += [parts.path, parts.query, parts.password or ""]
+        register_named(headers, owner=self)
+        register_url(url, owner=self)
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Streams]:

@@ -21,7 +21,15 @@ from pydantic_core import ErrorDetails, to_jsonable_python
 from typing_extensions import TypedDict, override
 
 from wesichain.core import JsonValue
-from wesichain.core.internal import Mutable, dump_json, field, is_array, is_object, parse_json
+from wesichain.core.internal import (
+    Mutable,
+    dump_json,
+    field,
+    is_array,
+    is_object,
+    parse_json,
+    register_fields,
+)
 from wesichain.errors import CodecError, ToolDefinitionError
 from wesichain.tools.json_schema.compile import Validator, compile_schema
 from wesichain.tools.json_schema.issues import Issue, Path, RejectedError, as_text, no_such_field, preview
@@ -47,10 +55,12 @@ class Arguments(Mutable):
     known: frozenset[str] | None = None
     _kinds: Validator | None = None  # created at first use
     _has_number_choice: bool = field(init=False)
+    _has_secret: bool = field(init=False)
 
     def __post_init__(self) -> None:
         # pydantic accepts true for Literal[1] and for the 1 of an IntEnum; the schema does not.
         self._has_number_choice = _has_number_choice(self.schema)
+        self._has_secret = '"writeOnly"' in dump_json(self.schema)  # of a SecretStr
 
     def check(self, args: JsonValue) -> Any:
         """Return the arguments as the tool takes them. Raises `RejectedError`."""
@@ -82,6 +92,8 @@ class Arguments(Mutable):
         issues = self._issues(parse_json(text)) if self._has_number_choice else []
         if issues:
             raise RejectedError(*issues)
+        if self._has_secret:
+            register_fields(checked)
         return checked
 
     def _issues(self, plain: JsonValue) -> list[Issue]:

@@ -6,11 +6,11 @@ a redacted recording can be replayed.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
-from typing import Any, ClassVar, TypeVar, cast
+from threading import RLock
+from typing import Any, ClassVar, TypeVar, cast, overload
 
 from wesichain.core import (
     Event,
@@ -27,17 +27,21 @@ from wesichain.core import (
     ToolDispatched,
     ToolSpec,
 )
-from wesichain.core.internal import RunEvent, is_array
-from wesichain.errors import CodecError
-
-from .rules import (
+from wesichain.core.internal import (
+    SECRETS,
+    RunEvent,
     environment_secrets,
-    hide_secrets,
+    is_array,
     is_placeholder,
     is_secret_name,
-    may_hold_secret,
+    may_be_secret_name,
     placeholder,
+    replace_spans,
 )
+from wesichain.errors import CodecError
+
+from .names import is_secret_value
+from .rules import Search, find_secrets
 
 T = TypeVar("T")
 EventT = TypeVar("EventT", bound=Event)
@@ -56,35 +60,47 @@ _NOT_TEXT = frozenset(
 class Redactor:
     """Removes secrets from texts, JSON data and events.
 
-    It finds keys, tokens, `password=...` pairs, headers, credentials in URLs and PEM keys by their format,
-    and the values (of 8 characters or more) of environment variables with secret names, as of its creation or
-    the last `refresh`. `extra` is a further function from a text to its redacted form.
+    It finds the values of registered secrets and of environment variables with secret names (as of its
+    creation or the last `refresh`) in any usual encoding, and other secrets by the name in front of them
+    (`password=...`) or by their format. `extra` is a further function from a text to its redacted form.
     """
 
-    __slots__ = ("_call", "_environ", "_extra", "_known", "_names", "_secrets", "_tools", "_variables")
+    __slots__ = (
+        "_call", "_environ", "_extra", "_known", "_names", "_registered", "_searches", "_tools", "_variables"
+    )  # fmt: skip
 
     def __init__(
         self, extra: Callable[[str], str] | None = None, environ: Mapping[str, str] | None = None
     ) -> None:
         self._extra = extra
-        self._environ = os.environ if environ is None else environ
-        self._names: set[str] = set()  # field names that do not stand for secrets
-        self._read_environment()
+        self._environ = environ
+        self._variables = environment_secrets(environ)
+        self._forget()
 
     def refresh(self) -> None:
-        """Read the environment again if the number of its variables has changed."""
-        if len(self._environ) != self._variables:
-            self._read_environment()
+        """Read the environment again."""
+        variables = environment_secrets(self._environ)
+        if variables is not self._variables:
+            self._variables = variables
+            self._forget()
 
-    def _read_environment(self) -> None:
-        self._variables = len(self._environ)
-        self._secrets = environment_secrets(self._environ)
+    def _forget(self) -> None:
+        """Forget what was seen without secrets: there are other secrets now."""
+        self._registered = SECRETS.version
+        known = (
+            (self._variables, self._variables.find, "environment"),
+            (SECRETS.index, SECRETS.find, "registered"),
+        )
+        self._searches: list[Search] = [(find, label) for index, find, label in known if index]
         self._known: set[str] = set()  # short texts without secrets
+        self._names: set[str] = set()  # field names that do not stand for secrets
         self._call: ToolCall | None = None  # the last call without secrets
         self._tools: tuple[ToolSpec, ...] | None = None  # the last tools without secrets
 
     def event(self, event: EventT) -> EventT:
         """Redact an event; return the same object if it has no secrets."""
+        if self._registered != SECRETS.version:
+            self._forget()
         try:
             if _checks[event.__class__](self, event):
                 return event
@@ -94,23 +110,41 @@ class Redactor:
 
     def suspects(self, events: Sequence[Any]) -> list[int]:
         """The positions of the events, or compact forms of events, that may contain secrets."""
+        if self._registered != SECRETS.version:
+            self._forget()
         checks = _checks
         return [place for place, event in enumerate(events) if not checks[event.__class__](self, event)]
 
     def text(self, text: str) -> str:
         """Redact a text."""
-        if self._is_clean(text):
+        if self._registered != SECRETS.version:
+            self._forget()
+        return self._redacted(text)
+
+    def _redacted(self, text: str) -> str:
+        if text in self._known:
             return text
+        before = text
         for _ in range(_PASSES):
-            cleaned = hide_secrets(text, self._secrets)
+            found = find_secrets(text, self._searches)
+            cleaned = replace_spans(text, found) if found else text
             cleaned = cleaned if self._extra is None else self._extra(cleaned)
             if cleaned == text:
+                if text is before and len(text) <= _KNOWN_LENGTH:
+                    self._remember(text)
                 return text
             text = cleaned
         return placeholder("text")  # the rules undo each other: hide everything
 
+    def _remember(self, text: str) -> None:
+        if len(self._known) >= _KNOWN_TEXTS:
+            self._known.clear()
+        self._known.add(text)
+
     def value(self, value: JsonValue) -> JsonValue:
         """Redact JSON data and its keys; return the same object if it has no secrets."""
+        if self._registered != SECRETS.version:
+            self._forget()
         try:
             return cast("JsonValue", self._clean(value))
         except RecursionError:
@@ -119,22 +153,8 @@ class Redactor:
     # --- fast checks ------------------------------------------------------------------------------
 
     def _is_clean(self, text: str) -> bool:
-        """Whether the text certainly contains no secret."""
-        known = self._known
-        if text in known:
-            return True
-        if may_hold_secret(text, self._secrets):
-            return False
-        for secret in self._secrets:
-            if secret in text:
-                return False
-        if self._extra is not None and self._extra(text) != text:
-            return False
-        if len(text) <= _KNOWN_LENGTH:
-            if len(known) >= _KNOWN_TEXTS:
-                known.clear()
-            known.add(text)
-        return True
+        """Whether the text contains no secret."""
+        return text in self._known or self._redacted(text) is text
 
     def _is_clean_start(self, event: RunStarted) -> bool:
         if (
@@ -214,17 +234,7 @@ class Redactor:
         kind = type(value)
         data: Any = value
         if kind is dict:
-            known, names = self._known, self._names
-            for key, item in data.items():
-                if not (key in names or self._is_clean_name(key)):
-                    return False
-                kind = item.__class__
-                if kind is str:
-                    if not (item in known or self._is_clean(item)):
-                        return False
-                elif kind is not int and not self._is_clean_value(item):
-                    return False
-            return True
+            return self._is_clean_object(data)
         if kind is str:
             return value in self._known or self._is_clean(data)
         if kind is list:
@@ -236,8 +246,25 @@ class Redactor:
             return True
         return kind is int or kind is float or kind is bool or value is None
 
+    def _is_clean_object(self, data: dict[Any, Any]) -> bool:
+        known, names = self._known, self._names
+        if "value" in data and _is_named_secret(data):
+            return False
+        for key, item in data.items():
+            if not (key in names or self._is_clean_name(key)):
+                return False
+            kind = item.__class__
+            if kind is str:
+                if not (item in known or self._is_clean(item)):
+                    return False
+            elif kind is not int and not self._is_clean_value(item):
+                return False
+        return True
+
     def _is_clean_name(self, name: object) -> bool:
-        if type(name) is not str or is_secret_name(name) or not self._is_clean(name):
+        if type(name) is not str or is_secret_name(name) or may_be_secret_name(name):
+            return False
+        if not self._is_clean(name):
             return False
         if len(self._names) >= _KNOWN_TEXTS:
             self._names.clear()
@@ -249,7 +276,7 @@ class Redactor:
     def _clean(self, value: Any) -> Any:
         """Redact a value of an event; return the same object if it has no secrets."""
         if isinstance(value, str):
-            return self.text(value)
+            return self._redacted(value)
         if isinstance(value, Mapping):
             return self._clean_object(cast("Mapping[str, Any]", value))
         if isinstance(value, list | tuple):
@@ -268,16 +295,18 @@ class Redactor:
                 return replace(value, **changes) if changes else value
             except CodecError:  # the whole URL of a part was a secret
                 return Text(f"[{placeholder('secret')}]")
-        return value
+        return placeholder("secret") if hasattr(value, "get_secret_value") else value
 
     def _clean_object(self, value: Mapping[str, Any]) -> Mapping[str, Any]:
         cleaned: dict[str, Any] = {}
         changed = False
+        named = "value" if _is_named_secret(value) else None
         for key, old in value.items():
             name = self._clean(key)
             while name in cleaned:  # two secret keys became equal
                 name += "'"
-            cleaned[name] = new = self._clean(_hidden(old) if is_secret_name(str(name)) else old)
+            is_secret = key == named or _is_secret_field(str(name), old)
+            cleaned[name] = new = self._clean(_hidden(old) if is_secret else old)
             changed = changed or new is not old or name != key
         return cleaned if changed else value
 
@@ -305,6 +334,16 @@ def _is_never_clean(_: Redactor, event: object) -> bool:  # noqa: ARG001  # the 
 _checks = _Checks()
 
 
+def _is_secret_field(name: str, value: object) -> bool:
+    return is_secret_name(name) or (isinstance(value, str) and is_secret_value(name, value))
+
+
+def _is_named_secret(value: Mapping[str, Any]) -> bool:
+    """Whether an object is a pair such as {"name": "API_TOKEN", "value": ...}."""
+    name = value.get("name", value.get("key"))
+    return "value" in value and isinstance(name, str) and is_secret_name(name)
+
+
 def _hidden(value: Any) -> Any:
     """Hide the value of a secret name: texts and numbers. Structure, booleans and null are kept."""
     if isinstance(value, str):
@@ -319,9 +358,32 @@ def _text_fields(cls: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(cls) if field.name not in _NOT_TEXT)
 
 
-def redact(value: T) -> T:
-    """Redact a text, JSON data or an event by the rules of `Redactor()`."""
-    redactor = Redactor()
-    if isinstance(value, RunEvent):
-        return cast("T", redactor.event(cast("Any", value)))
-    return cast("T", redactor.value(cast("Any", value)))
+@overload
+def redact(value: BaseException) -> str: ...
+
+
+@overload
+def redact(value: T) -> T: ...
+
+
+def redact(value: Any) -> Any:
+    """Redact a text, JSON data, an event, or the text of an error, by the rules of `Redactor()`.
+
+    For everything that leaves the process: logs, answers to clients, files.
+    """
+    with _LOCK:  # one redactor for all threads: a new secret is not to meet what it found clean before
+        redactor = _shared()
+        redactor.refresh()
+        if isinstance(value, BaseException):
+            return redactor.text(str(value))
+        if isinstance(value, RunEvent):
+            return redactor.event(cast("Any", value))
+        return redactor.value(value)
+
+
+_LOCK = RLock()
+
+
+@cache
+def _shared() -> Redactor:
+    return Redactor()
