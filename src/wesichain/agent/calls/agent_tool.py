@@ -8,11 +8,8 @@ from typing import Annotated, Any
 from typing_extensions import TypedDict, override
 
 from wesichain.agent.phases import Completed, Failed, Interrupted, Outcome
-from wesichain.agent.run_place import RunPlace
 from wesichain.errors import RunInterruptedError, ToolError
 from wesichain.tools import Effect, ToolContext, TypedTool
-
-from .open_call import OpenCall
 
 _DAY = 86_400.0
 
@@ -45,10 +42,13 @@ class AgentTool(TypedTool[Any, Any]):
     @override
     async def run(self, args: Any, ctx: ToolContext) -> Any:
         agent = self._agent
-        outcome: Outcome[Any] = await agent.outcome(self._task_of(args), **in_call(agent, ctx))
+        # An attempt has the same run id whenever it is made, so that its calls keep their idempotency keys.
+        again = f"#{ctx.attempt}" if ctx.attempt > 1 else ""
+        run_id = f"{ctx.idempotency_key}{again}" if ctx.idempotency_key else None
+        outcome: Outcome[Any] = await agent.outcome(self._task_of(args), parent=ctx, run_id=run_id)
         while isinstance(outcome, Interrupted) and outcome.pending and hasattr(ctx.link, "decide"):
             decisions = await ctx.link.decide(outcome.pending)  # the caller can ask a person now
-            outcome = await agent.runtime.resume(outcome, decisions)
+            outcome = await agent.runtime.resume(outcome, decisions, parent=ctx)
         match outcome:
             case Completed(text=text):
                 return agent.runtime.read_output(text)
@@ -64,15 +64,6 @@ class AgentTool(TypedTool[Any, Any]):
 
         adapter: TypeAdapter[Any] = TypeAdapter(self._takes)
         return adapter.dump_json(args, by_alias=True).decode()
-
-
-def in_call(agent: Any, ctx: ToolContext) -> dict[str, Any]:
-    """The options of the one run of an agent in a call: it is found again whatever its task."""
-    link = ctx.link
-    if not isinstance(link, OpenCall):
-        return {"parent": ctx, "run_id": ctx.idempotency_key or None}
-    place = link.claim(agent.name, "", alone=True)
-    return {"parent": ctx, "place": RunPlace(link.log, place, link)}
 
 
 @cache
