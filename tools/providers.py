@@ -42,7 +42,9 @@ def clients() -> dict[str, Any]:
 
 
 def table() -> str:
-    names = sorted((one.name for one in fields(LlmTraits)), key=lambda name: name in LAST)
+    names = sorted(
+        (one.name for one in fields(LlmTraits) if one.name != "family"), key=lambda name: name in LAST
+    )
     rows = {
         row: ["yes" if getattr(client.traits, name) else "no" for name in names]
         for row, client in clients().items()

@@ -12,9 +12,8 @@ from wesichain.core import Citation, LlmRequest, LlmResponse, Message, Role, fro
 from wesichain.core.internal import turn_of
 from wesichain.llm import citations
 from wesichain.llm.calls import ToolNames
-from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.react_text import TextReAct
-from wesichain.llm.react_text.reasoning import ReasoningStyle
+from wesichain.llm.react_text.chat import ChatText
 from wesichain.llm.transport.faults import Endpoint
 from wesichain.testing import ScriptedLlm
 
@@ -45,10 +44,10 @@ CITED = Citation(url="https://a.example", start=17, end=22)
 
 def test_they_are_counted_anew_where_reasoning_is_moved_out_of_the_text() -> None:
     text = "<think>hm</think>Paris is big."
-    reply = ForeignText((), ReasoningStyle()).read(LlmResponse(text, citations=(CITED,)))
+    reply = ChatText().read(LlmResponse(text, citations=(CITED,)))
     assert reply.content[slice(reply.citations[0].start, reply.citations[0].end)] == "Paris"
     in_the_thought = replace(CITED, start=7, end=9)
-    reply = ForeignText((), ReasoningStyle()).read(LlmResponse(text, citations=(in_the_thought,)))
+    reply = ChatText().read(LlmResponse(text, citations=(in_the_thought,)))
     assert reply.citations == (replace(CITED, start=None, end=None),)
 
 

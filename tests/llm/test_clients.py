@@ -15,6 +15,7 @@ import httpx
 import httpx2
 import openai
 import pytest
+from genai_prices.data_snapshot import get_snapshot
 from google import genai
 from google.oauth2.credentials import Credentials
 
@@ -32,6 +33,8 @@ from wesichain.llm.bedrock import BedrockClient
 from wesichain.llm.bedrock.frames import FrameScanner
 from wesichain.llm.google import GoogleClient
 from wesichain.llm.openai import ACCOUNTS, OpenAiClient, ResponsesClient
+from wesichain.llm.supported_settings import supported
+from wesichain.policy.price_lookup import _PROVIDERS as PRICED_AS
 from wesichain.testing import ProviderReply
 
 HELLO = ProviderReply("hello")
@@ -300,6 +303,9 @@ class TestBedrock:
         assert "too many" in event.data
 
 
+HELLO = ProviderReply("hello")
+
+
 class TestNames:
     @pytest.mark.parametrize(
         ("name", "kind"),
@@ -313,6 +319,8 @@ class TestNames:
             ("mistral:mistral-large", OpenAiClient),
             ("groq:llama", OpenAiClient),
             ("openrouter:meta/llama:free", OpenAiClient),
+            *((f"{provider}:m", OpenAiClient) for provider in ACCOUNTS if provider != "perplexity"),
+            ("perplexity:sonar", ResponsesClient),
             ("ollama:qwen3:8b", OpenAiClient),
         ],
     )
@@ -320,8 +328,29 @@ class TestNames:
         client: Any = resolve_model(name)
         assert type(client) is kind
         assert client.model == name.partition(":")[2]
-        assert isinstance(client, StreamingLlm)
         assert f"{name.partition(':')[0]}:NAME" in FORMS
+        if (provider := name.partition(":")[0]) in ACCOUNTS:
+            assert client.provider == provider
+        assert isinstance(client, StreamingLlm)
+
+    def test_each_account_is_known_to_the_prices_and_takes_settings(self) -> None:
+        published = {provider.id for provider in get_snapshot().providers} | {""}
+        for provider in ACCOUNTS:
+            assert PRICED_AS[provider] in published
+            assert not supported(provider, "m").refuses("temperature:default")
+            assert not supported(provider, "m").refuses("tool_choice:required")
+
+    async def test_a_stream_from_cohere_has_no_field_that_it_rejects(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for provider, has_options in (("cohere", False), ("together", True)):
+            async with ToxicServer(reply(200, ChatWire().write(HELLO, stream=True))) as server:
+                monkeypatch.setenv(ACCOUNTS[provider].url_variable, server.url)
+                async with OpenAiClient("m", account=ACCOUNTS[provider], api_key="k") as client:
+                    await collect(client, REQUEST)
+            body = json.loads(server.received[0].body)
+            assert body["stream"] is True
+            assert ("stream_options" in body) is has_options
 
     @pytest.mark.parametrize("provider", sorted(ACCOUNTS))
     async def test_a_key_of_openai_goes_nowhere_else(
@@ -340,4 +369,6 @@ def test_the_table_in_the_docs_is_what_the_script_writes() -> None:
     assert script["with_table"](page) == page, "run: python tools/providers.py"
     for row, client in script["clients"]().items():
         (line,) = [line for line in page.splitlines() if line.startswith(f"| {row} |")]
-        assert line.count(" yes ") == sum(getattr(client.traits, one.name) for one in fields(LlmTraits))
+        assert line.count(" yes ") == sum(
+            getattr(client.traits, one.name) for one in fields(LlmTraits) if one.name != "family"
+        )

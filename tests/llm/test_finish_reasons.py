@@ -75,7 +75,7 @@ def test_every_word_of_the_sdk_is_in_the_table(words: Any, table: Mapping[str, E
 
 def test_an_unknown_word_is_an_error_that_names_it() -> None:
     with pytest.raises(LlmResponseError) as caught:
-        ending_of("x" * 81, CHAT, host=AT.host)
+        ending_of("x" * 81, CHAT, AT)
     assert str(caught.value) == (
         f"api.example.org ended its reply with {'x' * 80!r}, a reason that this version does not know; "
         f"update wesichain, or use another model"

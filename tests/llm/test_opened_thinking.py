@@ -1,4 +1,4 @@
-"""Thinking whose beginning stands in the prompt: none of it is shown in a stream of which that can be known."""
+"""Thinking whose beginning stands in the prompt: none of it is shown where the model's traits or its prompt say so."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.llm.local.scripted_llama import LAST, ScriptedLlama, events
 from tests.llm.wires import ChatWire
 from wesichain.core import LlmRequest, LlmResponse, Message, Role, TextChunk
 from wesichain.llm import LlmTraits
+from wesichain.llm.families import opens_thinking
 from wesichain.llm.local import LocalLlm
 from wesichain.llm.openai import OpenAiClient
 from wesichain.llm.react_text import TextReAct
-from wesichain.llm.react_text.reasoning import opened_by
 from wesichain.testing import Answer, ProviderReply
 
 THOUGHT, ANSWER = "They ask for two and two. ", "It is 4."
@@ -56,22 +56,26 @@ async def test_a_client_that_is_told_shows_none_of_it_in_the_first_stream() -> N
         assert (await streamed(llm))[0] == ANSWER
 
 
-async def test_a_client_that_is_not_told_learns_it_from_its_first_reply_of_any_kind() -> None:
-    async with client(REPLY, REPLY) as llm:
+async def test_a_family_says_it_too() -> None:
+    traits = replace(OpenAiClient.traits, family="qwen-thinking")
+    async with client(REPLY, traits=traits) as llm:
         shown, whole = await streamed(llm)
-        assert "They ask" in shown, "nobody could know"
-        assert whole.content == ANSWER
-        assert (await streamed(llm))[0] == ANSWER
-    async with client(REPLY, REPLY, asked=True) as other:
-        assert (await other.complete(ASKED)).content == ANSWER
-        assert (await streamed(other))[0] == ANSWER
+        assert (shown, whole.content, whole.reasoning) == (ANSWER, ANSWER, THOUGHT.strip())
 
 
-async def test_blocks_that_the_reply_opens_itself_teach_nothing() -> None:
-    async with client(f"<think>{THOUGHT}</think>{ANSWER}", ANSWER, asked=True) as llm:
-        await llm.complete(ASKED)
+async def test_a_client_that_is_not_told_takes_nothing_from_a_mark_within_a_line() -> None:
+    async with client(REPLY, ANSWER) as llm:
+        shown, whole = await streamed(llm)
+        assert shown == whole.content == REPLY
         pieces = [item async for item in llm.stream(ASKED) if isinstance(item, TextChunk)]
-        assert len(pieces) > 1, "it is shown as it comes"
+        assert len(pieces) > 1, "one reply says nothing about the next"
+
+
+async def test_a_mark_on_a_line_of_its_own_between_two_texts_is_malformed() -> None:
+    async with client(f"{THOUGHT}\n</think>\n{ANSWER}", asked=True) as llm:
+        whole = await llm.complete(ASKED)
+        assert [call.name for call in whole.tool_calls] == [""]
+        assert "mark of reasoning" in whole.reasoning
 
 
 @asynccontextmanager
@@ -91,15 +95,10 @@ async def test_a_local_model_sees_it_in_its_prompt(end: str) -> None:
             assert (shown, whole.content, whole.reasoning) == (ANSWER, ANSWER, THOUGHT.strip())
 
 
-async def test_a_local_model_whose_thinking_never_ends_has_said_nothing() -> None:
-    async with local(THOUGHT, "2 + 2?<think>\n", "limit") as llm:
-        shown, whole = await streamed(llm)
-        assert (shown, whole.content, whole.finish_reason) == ("", "", "length")
-        assert THOUGHT.strip() in whole.reasoning
-    async with local(THOUGHT, "2 + 2?", "limit") as llm:
-        assert (await streamed(llm))[1].content == THOUGHT, (
-            "of a template that opens nothing it is the answer"
-        )
+@pytest.mark.parametrize("prompt", ["2 + 2?<think>\n", "2 + 2?"])
+async def test_a_chat_reply_without_a_closing_mark_is_the_answer(prompt: str) -> None:
+    async with local(ANSWER, prompt) as llm:
+        assert (await streamed(llm))[1].content == ANSWER
 
 
 async def test_text_react_goes_by_the_traits_of_its_model() -> None:
@@ -123,6 +122,6 @@ async def test_text_react_goes_by_the_traits_of_its_model() -> None:
 
 @given(before=st.text(max_size=40), blanks=st.sampled_from(["", "\n", "  \n\n"]))
 def test_a_prompt_opens_thinking_only_with_its_last_mark(before: str, blanks: str) -> None:
-    assert opened_by(f"{before}<think>{blanks}") == "<think>"
-    assert opened_by(f"{before}<think>{blanks}</think>{blanks}") == ""
-    assert opened_by(f"{before}<think>{blanks}Hello") == ""
+    assert opens_thinking(f"{before}<think>{blanks}")
+    assert not opens_thinking(f"{before}<think>{blanks}</think>{blanks}")
+    assert not opens_thinking(f"{before}<think>{blanks}Hello")

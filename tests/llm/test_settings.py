@@ -1,7 +1,7 @@
-"""The settings that each model refuses, before a request is sent: every row of the table, and through every wrapper.
+"""The settings that a provider refuses: before a request is sent, by its row, and afterwards by its own error.
 
-`supported_settings.txt` (see `tests/expected.py`) has a line for each model: how its effort is put, and each setting that it
-does not take with the reason.
+`supported_settings.txt` (see `tests/expected.py`) has a line for each family of models: how its effort is put, and each setting
+that its provider does not take with the reason.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ import pytest
 from tests import expected
 from wesichain.core import LlmRequest, Message, ModelSettings, Role
 from wesichain.core.internal import NO_SETTINGS, check_settings
-from wesichain.errors import ConfigError, LlmError
+from wesichain.errors import ConfigError, LlmError, LlmRejectedError
 from wesichain.llm import LlmTraits
 from wesichain.llm.anthropic import AnthropicClient
+from wesichain.llm.bedrock import BedrockClient
 from wesichain.llm.fallback import Fallback
+from wesichain.llm.google import GoogleClient
 from wesichain.llm.limiter import RateLimiter
 from wesichain.llm.local import LocalLlm
-from wesichain.llm.openai import OpenAiClient, ResponsesClient
+from wesichain.llm.openai import ACCOUNTS, OpenAiClient, ResponsesClient
 from wesichain.llm.react_text import TextReAct
 from wesichain.llm.supported_settings import TABLE, supported
 
 from .toxic_server import ToxicServer, reply
 
 MODELS = {
-    "openai": "gpt-3.5-turbo gpt-4o chatgpt-4o-latest gpt-5-chat-latest o3 gpt-5 gpt-5.1 gpt-5.4 gpt-5.5 gpt-5.6-sol gpt-6 gpt-6-chat new",
-    "responses": "gpt-4o o4-mini gpt-5 gpt-5.6-sol new",
+    "openai": "gpt-4o gpt-5.6-sol new",
+    "responses": "gpt-5 new",
     "chat": "new",
-    "mistral": "mistral-large mistral-small magistral",
+    "deepseek": "new",
+    "mistral": "mistral-large",
     "groq": "llama gpt-oss-20b qwen3",
-    "openrouter": "meta/llama anthropic/claude-sonnet-4.5 anthropic/claude-opus-4.7 anthropic/claude-opus-5.5",
+    "openrouter": "meta/llama",
     "ollama": "qwen3:8b",
-    "anthropic": (
-        "claude-2 claude-v2 claude-instant claude-3-5-haiku claude-3-7-sonnet claude-sonnet-4-5 claude-opus-4-6 claude-opus-4-7 "
-        "claude-opus-5 claude-opus-5-5 claude-sonnet-5-5 claude-haiku-5-5 claude-fable claude-mythos new"
-    ),
-    "google": "gemini-1.5-pro gemini-2.0-flash gemini-2.5-pro gemini-2.5-flash gemini-3-pro gemini-3-flash gemini-12 new",
+    "anthropic": "claude-3-7-sonnet claude-sonnet-4-5 claude-opus-4-6 claude-opus-4-7 claude-opus-5 claude-sonnet-5-5 claude-fable new",
+    "google": "gemini-2.5-pro gemini-3-pro gemini-12 new",
     "bedrock": (
-        "anthropic.claude-3-haiku anthropic.claude-3-7-sonnet anthropic.claude-sonnet-4-5-v1:0 us.anthropic.claude-opus-4-7-v1 "
-        "anthropic.claude-sonnet-5-5 anthropic.claude-fable amazon.nova-lite amazon.nova-2-lite openai.gpt-oss-20b-1:0 new"
+        "anthropic.claude-3-7-sonnet us.anthropic.claude-opus-4-7-v1 anthropic.claude-sonnet-5-5 amazon.nova-lite "
+        "amazon.nova-2-lite openai.gpt-oss-20b-1:0 new"
     ),
     "local": "any",
     "text": "any",
@@ -51,9 +51,7 @@ MODELS = {
 ASKED = [
     *(ModelSettings(**one) for one in (
         {"temperature": 0.5}, {"top_p": 0.5}, {"max_tokens": 5}, {"seed": 1}, {"stop": ("x",)}, {"extra": {"top_k": 5}},
-        {"temperature": 0.5, "reasoning": "low"}, {"temperature": 0.5, "reasoning": "off"}, {"top_p": 0.5, "reasoning": "off"},
-        {"stop": ("x",), "reasoning": "low"}, {"tool_choice": "required", "reasoning": "low"},
-        {"tool_choice": "required", "reasoning": "off"}, {"parallel_tool_calls": True}, {"parallel_tool_calls": False},
+        {"parallel_tool_calls": True}, {"parallel_tool_calls": False},
     )),
     *(ModelSettings(reasoning=effort) for effort in ("off", "low", "medium", "high", 5000)),
     *(ModelSettings(tool_choice=choice) for choice in ("auto", "required", "none", "write")),
@@ -87,12 +85,92 @@ def lines() -> list[str]:
     return found
 
 
-def test_each_model_takes_what_it_did() -> None:
+def test_each_provider_takes_what_it_did() -> None:
     expected.check(Path(__file__).with_name("supported_settings.txt"), lines())
     assert {provider for row in TABLE for provider in row.providers.split()} == {
         *MODELS,
+        *ACCOUNTS,
         "anthropic/2026-10-21",
     }
+
+
+def plain(**body: Any) -> str:
+    return json.dumps({"error": body})
+
+
+# What providers say of a setting that a model does not take.
+REJECTIONS = [
+    pytest.param(
+        OpenAiClient, {"temperature": 0.5},
+        plain(
+            message="Unsupported value: 'temperature' does not support 0.5 with this model. Only the default (1) value "
+            "is supported.", type="invalid_request_error", param="temperature", code="unsupported_value",
+        ),
+        "temperature=0.5", id="openai",
+    ),
+    pytest.param(
+        OpenAiClient, {"stop": ("x",), "seed": 1},
+        plain(message="Unsupported parameter", param="stop", code="unsupported_parameter"), "stop=('x',)", id="openai-param",
+    ),
+    pytest.param(
+        ResponsesClient, {"reasoning": "low"},
+        plain(message="Unsupported parameter: 'reasoning.effort' is not supported with this model.", param="reasoning.effort"),
+        "reasoning='low'", id="responses",
+    ),
+    pytest.param(
+        AnthropicClient, {"reasoning": 2048},
+        plain(message='"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive".'),
+        "reasoning=2048", id="anthropic",
+    ),
+    pytest.param(
+        AnthropicClient, {"temperature": 0.5, "top_p": 0.5, "reasoning": "low"},
+        plain(message="`temperature` may only be set to 1 when thinking is enabled."), "temperature=0.5", id="anthropic-first-set",
+    ),
+    pytest.param(
+        GoogleClient, {"reasoning": 512},
+        plain(code=400, message="Thinking budget is not supported for this model: thinkingBudget", status="INVALID_ARGUMENT"),
+        "reasoning=512", id="google",
+    ),
+    pytest.param(
+        BedrockClient, {"top_p": 0.5}, json.dumps({"message": "`temperature` and `topP` cannot both be specified"}),
+        "top_p=0.5", id="bedrock",
+    ),
+    pytest.param(
+        OpenAiClient, {"extra": {"top_k": 5}}, plain(message="Unrecognized request argument supplied: top_k"),
+        "extra={'top_k': ...}", id="extra",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "settings", "said", "named"), REJECTIONS)
+async def test_a_setting_that_the_provider_rejects_is_named(
+    kind: Any, settings: Any, said: str, named: str
+) -> None:
+    async with ToxicServer(reply(400, said)) as server:
+        client = kind("gpt-x", base_url=server.url, api_key="key-of-nobody")
+        with pytest.raises(LlmRejectedError) as caught:
+            await client.complete(asked(ModelSettings(**settings)))
+        assert len(server.received) == 1
+    assert f"'gpt-x' may not take {named}: leave it out of the ModelSettings" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "settings"),
+    [
+        pytest.param(400, plain(message="the prompt is too long"), {"temperature": 0.5}, id="another-reason"),
+        pytest.param(
+            400, plain(message="temperature is not supported"), {"seed": 1}, id="a-setting-not-given"
+        ),
+        pytest.param(401, plain(message="no temperature for this key"), {"temperature": 0.5}, id="no-400"),
+        pytest.param(400, plain(message="stopped by a filter"), {"stop": ("x",)}, id="part-of-a-word"),
+    ],
+)
+async def test_other_rejections_name_no_setting(status: int, said: str, settings: Any) -> None:
+    async with ToxicServer(reply(status, said)) as server:
+        client = OpenAiClient("gpt-x", base_url=server.url, api_key="key-of-nobody")
+        with pytest.raises(LlmRejectedError) as caught:
+            await client.complete(asked(ModelSettings(**settings)))
+    assert "ModelSettings" not in str(caught.value)
 
 
 def asked(settings: ModelSettings) -> LlmRequest:

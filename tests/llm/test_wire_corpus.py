@@ -63,7 +63,6 @@ MESSAGES = Api(
     {
         "wire-001": "a reply that ends with compaction is asked on",
         "wire-016": "its text ends in a block of thinking, and what was read from the cache counts as read",
-        "wire-318": "its text begins with a block of thinking, which is reasoning and not the answer",
         "wire-018": "what was read from the cache counts as read",
         **dict.fromkeys(("wire-265", "wire-312", "wire-313", "wire-314"), _REFUSAL),
     },

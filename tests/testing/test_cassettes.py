@@ -537,5 +537,5 @@ def test_the_plugin_in_a_project_of_its_own(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     done = pytest_in(tmp_path, "--wesichain=drift", "-n", "1", TOLD="Be brief.")
     assert done.returncode == 0, done.stdout
-    assert "wesichain drift" in done.stdout
+    assert "drift of agents" in done.stdout
     assert done.stdout.count("message 1 of the request differs") == 1

@@ -20,9 +20,9 @@ from tests import expected
 from wesichain.agent import MemoryConversations
 from wesichain.core import Message, Role
 from wesichain.errors import CheckpointError
-from wesichain.store import Entry
-from wesichain.store.memory import MemoryLogs
-from wesichain.testing import ConversationsContract, LogsContract
+from wesichain.store import ThreadEntry
+from wesichain.store.memory_threads import MemoryThreadLogs
+from wesichain.testing import ConversationsContract, ThreadLogsContract
 from wesichain.testing.store_contract import run_in_loops
 
 LAWS = Path(__file__).parent / "laws"
@@ -36,12 +36,12 @@ def conflict(name: str) -> CheckpointError:
 
 def logs(**methods: Method) -> Any:
     """The suite of a store of logs in memory with these methods in place of its own."""
-    made = type("Broken", (MemoryLogs,), methods)
+    made = type("Broken", (MemoryThreadLogs,), methods)
 
     async def make(_: object) -> Any:
         return made(conflict)
 
-    return type("Suite", (LogsContract,), {"make_logs": make})()
+    return type("Suite", (ThreadLogsContract,), {"make_logs": make})()
 
 
 def conversations(**methods: Method) -> Any:
@@ -91,7 +91,7 @@ def asked_by(suite: Any, store: type[Any], names: tuple[str, ...], released: str
 
 def _plain(value: object) -> str:
     match value:
-        case Entry():
+        case ThreadEntry():
             parts = "".join(f" {name[:4]}:{data.decode()}" for name, data in value.parts.items())
             return f"{value.seq} {value.owner!r} base {value.base} at {value.at} {value.body}{parts}"
         case Message():
@@ -110,7 +110,7 @@ def _short(text: str) -> str:
 
 
 SUITES: dict[str, Callable[[], str]] = {
-    "logs": lambda: asked_by(logs, MemoryLogs, ("append", "read", "delete", "names"), "close"),
+    "logs": lambda: asked_by(logs, MemoryThreadLogs, ("append", "read", "delete", "names"), "close"),
     "conversations": lambda: asked_by(
         conversations, MemoryConversations, ("open", "append", "read", "delete", "list"), "done"
     ),
@@ -124,10 +124,15 @@ def test_the_laws_ask_what_is_written(name: str) -> None:
 
 # --- broken stores ----------------------------------------------------------------------------------------
 
-_append, _read, _delete, _names = MemoryLogs.append, MemoryLogs.read, MemoryLogs.delete, MemoryLogs.names
+_append, _read, _delete, _names = (
+    MemoryThreadLogs.append,
+    MemoryThreadLogs.read,
+    MemoryThreadLogs.delete,
+    MemoryThreadLogs.names,
+)
 
 
-def kept_as(change: Callable[[Entry], Entry]) -> Method:
+def kept_as(change: Callable[[ThreadEntry], ThreadEntry]) -> Method:
     """Appends something else than it was given."""
 
     async def append(self: Any, name: str, entries: Any, **options: Any) -> None:
@@ -190,7 +195,7 @@ async def append_times_as_they_are(self: Any, name: str, entries: Any, **options
     self._logs[name].at = entries[-1].at
 
 
-def read_as(change: Callable[[list[Entry]], list[Entry]]) -> Method:
+def read_as(change: Callable[[list[ThreadEntry]], list[ThreadEntry]]) -> Method:
     async def read(self: Any, name: str, **options: Any) -> Any:
         return change(list(await _read(self, name, **options)))
 

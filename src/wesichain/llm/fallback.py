@@ -108,9 +108,10 @@ class Fallback:
 
 def _shared(traits: Sequence[LlmTraits]) -> LlmTraits:
     """The traits that all models have, and those of `_OF_ANY` that any of them has."""
-    names = [field.name for field in fields(LlmTraits)]
-    can = {name: all(getattr(one, name) for one in traits) for name in names}
-    return LlmTraits(**can | {name: any(getattr(one, name) for one in traits) for name in _OF_ANY})
+    names = [field.name for field in fields(LlmTraits) if field.name != "family"]
+    can: dict[str, Any] = {name: all(getattr(one, name) for one in traits) for name in names}
+    can |= {name: any(getattr(one, name) for one in traits) for name in _OF_ANY}
+    return LlmTraits(**can)
 
 
 def _name(model: ToolCallingLlm) -> str:

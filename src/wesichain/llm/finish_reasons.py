@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from wesichain.core import LlmResponse, ToolCall
 from wesichain.core.internal import FinishReason, replace
 from wesichain.errors import LlmResponseError
+from wesichain.llm.transport.faults import Endpoint
 
 # "malformed": the provider could not parse the call that the model wrote.
 Ending: TypeAlias = FinishReason | Literal["malformed"]
@@ -89,13 +90,13 @@ CONVERSE: Mapping[str, Ending] = {  # Bedrock
 }
 
 
-def ending_of(word: object, table: Mapping[str, Ending], *, host: str) -> Ending:
+def ending_of(word: object, table: Mapping[str, Ending], endpoint: Endpoint) -> Ending:
     """The meaning of a finish reason; an unknown one raises `LlmResponseError`."""
     ending = table.get(str(word))
     if ending is None:
         raise LlmResponseError(
-            f"{host} ended its reply with {str(word)[:80]!r}, a reason that this version does not know; "
-            f"update wesichain, or use another model"
+            f"{endpoint.host} ended its reply with {endpoint.line(str(word))[:80]!r}, a reason that this "
+            f"version does not know; update wesichain, or use another model"
         )
     return ending
 

@@ -161,7 +161,7 @@ class ProviderContract:
             assert "NOBODY_KNOWS" in str(error)
 
     def test_thinking_that_the_server_left_in_the_text_is_no_answer(self) -> None:
-        for left in ("<think>rm it?</think>\nIt is 4.", "[THINK]rm it?[/THINK]It is 4."):
+        for left in ("<think>rm it?</think>\nIt is 4.", "<think>\nrm it?\n</think>\n\nIt is 4."):
             for reply, _ in self._both(ProviderReply(left)):
                 assert (reply.content, reply.reasoning, reply.tool_calls) == ("It is 4.", "rm it?", ())
             items = self._run(partial(self._streamed, ProviderReply(left)))

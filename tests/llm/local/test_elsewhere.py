@@ -18,8 +18,8 @@ from tests.llm.local.test_model import ADD, EXAMPLE, request, user
 from wesichain import Agent, Budget
 from wesichain.core import LlmRequest, LlmResponse
 from wesichain.errors import ConfigError, LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
-from wesichain.llm.local import LocalLlm, serve_local
-from wesichain.llm.local.llama_engine import Address
+from wesichain.llm.local import LocalLlm
+from wesichain.llm.local.llama_engine import Address, EngineSettings, LlamaEngine
 from wesichain.llm.local.wire import _unreachable
 
 KEY = "secret"
@@ -27,8 +27,11 @@ KEY = "secret"
 
 @pytest.fixture(scope="module")
 def base(shallow: Path) -> Iterator[str]:
-    with serve_local(shallow, threads=1, context=1024, key=KEY) as url:
-        yield url
+    engine = LlamaEngine(EngineSettings(str(shallow), shallow.stem, 1024, threads=1, key=KEY))
+    try:
+        yield f"{engine.start().url}/v1"
+    finally:
+        engine.stop()
 
 
 def elsewhere(base: str, *, key: str | None = KEY, deadline: float | None = None) -> LocalLlm:

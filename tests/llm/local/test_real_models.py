@@ -1,4 +1,4 @@
-"""What real models answer: smollm2-135m here and behind its server, and the default model.
+"""What real models answer: smollm2-135m, and the default model.
 
 These are a target of their own (`make test-model`); how a model is loaded, asked and stopped is in the files beside.
 """
@@ -10,20 +10,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from openai import AsyncOpenAI
 
 from tests.conftest import ROOT
 from tests.llm.local.test_model import EXAMPLE, request, user
-from tests.llm.local.test_served import ADD, KEY, asked, client
 from wesichain import Agent, Budget
-from wesichain.core import LlmResponse, Message, Role, TextChunk, ToolCallChunk
-from wesichain.core.internal import parse_json
-from wesichain.llm.local import LocalLlm, serve_local
-from wesichain.llm.openai import OpenAiClient
-from wesichain.llm.react_text import TextReAct
+from wesichain.core import Message, Role
+from wesichain.llm.local import LocalLlm
 
 pytestmark = pytest.mark.model
 
@@ -72,74 +66,7 @@ async def test_it_counts_and_stops(llm: LocalLlm) -> None:
     assert "six" not in text
 
 
-# --- behind its server ----------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def base(smol: Path) -> Iterator[str]:
-    with serve_local(smol, threads=1, context=512, key=KEY) as url:
-        yield url
-
-
-CALLED = [("math.add", {"a": 17, "b": 25})]
-
-
-async def test_a_model_this_small_calls_tools_whole_and_in_pieces(base: str) -> None:
-    async with client(base, tokens=60) as llm:
-        reply = await llm.complete(asked("What is 17 plus 25?", ADD))
-        *pieces, whole = [item async for item in llm.stream(asked("What is 17 plus 25?", ADD))]
-    assert isinstance(whole, LlmResponse)
-    for each in (reply, whole):
-        assert [(call.name, call.args) for call in each.tool_calls] == CALLED
-        assert (each.finish_reason, each.content) == ("tool_calls", "")
-    assert [piece.name for piece in pieces if isinstance(piece, ToolCallChunk)] == ["math.add"]
-    assert not [piece for piece in pieces if isinstance(piece, TextChunk)]
-
-
-async def test_a_text_with_a_brace_is_no_fault(base: str) -> None:
-    """Where the server looks for calls in the text, this was an error 500."""
-    async with client(base, tokens=25) as llm:
-        for text in ("Write {'a': 1} and nothing else.", 'Repeat: {"name": "math.add", "arguments": {'):
-            reply = await llm.complete(asked(text, ADD))
-            assert reply.finish_reason in ("stop", "tool_calls", "length")
-
-
-@pytest.mark.slow
-async def test_text_react_works_over_it(base: str) -> None:
-    async with client(base, tokens=30) as llm:
-        reply = await TextReAct(llm).complete(asked("What is 2 plus 5?", ADD))
-    assert reply.content or reply.tool_calls
-    assert reply.usage.input_tokens > 100  # the prompt with the tools and the format
-
-
 # --- the default model ----------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-async def test_the_default_model_calls_tools_through_it(default_model: Path) -> None:
-    """Its own template shows calls in double braces, which llama.cpp does not recognise."""
-    with serve_local(default_model, threads=1, context=1024) as url:
-        async with AsyncOpenAI(base_url=url, api_key="none", timeout=900, max_retries=0) as sdk:
-            reply = await sdk.chat.completions.create(
-                model="default",
-                messages=[{"role": "user", "content": "What is 17 plus 25?"}],
-                tools=[{"type": "function", "function": {"name": "add", "parameters": dict(ADD.parameters)}}],
-                temperature=0,
-                max_tokens=60,
-            )
-        async with OpenAiClient(
-            "default", base_url=url, deadline=900, options={"max_tokens": 60, "temperature": 0}
-        ) as llm:
-            *_, whole = [item async for item in llm.stream(asked("What is 17 plus 25?", ADD))]
-            braces = await llm.complete(asked("Write a Python function that returns {'a': 1}.", ADD))
-    calls: Any = reply.choices[0].message.tool_calls
-    (call,) = calls
-    assert call.type == "function"
-    assert (call.function.name, parse_json(call.function.arguments)) == ("add", {"a": 17, "b": 25})
-    assert reply.choices[0].finish_reason == "tool_calls"
-    assert isinstance(whole, LlmResponse)
-    assert [(call.name, call.args) for call in whole.tool_calls] == CALLED
-    assert braces.finish_reason in ("stop", "tool_calls", "length")
 
 
 @pytest.mark.slow

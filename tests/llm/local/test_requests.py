@@ -12,8 +12,9 @@ import pytest
 
 from tests import expected
 from tests.llm.local.scripted_llama import LAST, ScriptedLlama, events
+from tests.llm.test_wrong_types import changed
 from wesichain.core import LlmRequest, LlmResponse, Message, ModelSettings, Role, TextChunk, ToolSpec, Usage
-from wesichain.errors import ConfigError, LlmResponseError
+from wesichain.errors import ConfigError, LlmError, LlmResponseError
 from wesichain.llm.local import LocalLlm
 from wesichain.llm.local.model import Timings
 
@@ -88,6 +89,33 @@ async def test_the_timings_are_those_of_the_last_reply(timings: Any, told: Timin
         assert llm.timings is None
         await llm.complete(request())
         assert llm.timings == told
+
+
+TIMED = {"prompt_n": 1, "cache_n": 2, "predicted_n": 3, "prompt_ms": 4000.5, "predicted_ms": 5000.5}
+
+
+async def test_a_wrong_type_anywhere_in_a_reply_is_a_reply_or_an_error_of_ours() -> None:
+    pieces: list[dict[str, Any]] = [
+        {"content": "a"},
+        {"content": "b", "stop_type": "eos", **LAST, "timings": TIMED},
+    ]
+    given = [("/apply-template", json.dumps(wrong).encode()) for _, wrong in changed({"prompt": "P"})]
+    for place, piece in enumerate(pieces):
+        wrong_pieces = [[*pieces[:place], wrong, *pieces[place + 1 :]] for _, wrong in changed(piece)]
+        given += [("/completion", events(*wrong)) for wrong in wrong_pieces]
+    server = Server(*pieces)
+    sound, faults = dict(server._answers), []
+    async with server.model() as llm:
+        for path, body in given:
+            server._answers = {**sound, path: body}
+            for asked in (llm.complete(request()), llm.complete_text("x")):
+                try:
+                    await asked
+                except LlmError:
+                    pass
+                except Exception as error:  # all others are what is looked for
+                    faults.append(f"{path} {body!r}: {type(error).__name__}: {error}")
+    assert faults == []
 
 
 async def test_an_answer_is_shown_as_it_comes_and_a_call_is_not() -> None:

@@ -275,16 +275,16 @@ class TestStreams:
         [
             pytest.param(
                 "Thought: I look.\nAll day.\nAction: weather\nAction Input: x\nObservation: y\nThought: z",
-                "I look.\nAll day.\n",
+                "I look.\nAll day.",
                 id="a thought is heard, a call is not",
             ),
             pytest.param(
                 "Sure.\nFinal Answer: It is:\n- wet", "Sure.\nIt is:\n- wet", id="an answer is heard"
             ),
             pytest.param(
+                "Thought: Well, I know: it depends on the weather.",
                 "Well, I know: it depends on the weather.",
-                "Well, I know: it depends on the weather.",
-                id="text",
+                id="a thought alone",
             ),
         ],
     )

@@ -18,8 +18,8 @@ from wesichain.core.internal import dump_json
 from wesichain.llm.react_text import parse
 from wesichain.llm.react_text.dialects import DIALECTS, find_dialect
 from wesichain.llm.react_text.parsed import is_placeholder
-from wesichain.llm.react_text.reasoning import MARK, split_reasoning
-from wesichain.llm.react_text.structure import TextReply, quote
+from wesichain.llm.react_text.react import Options
+from wesichain.llm.react_text.reader import Reader, quote
 
 PIECES = [
     "Thought:", "Action:", "Action Input:", "Observation:", "Final Answer:", "Answer:", "Question:",
@@ -105,8 +105,8 @@ def test_an_action_that_is_written_is_read_back(
     dialect: str, name: str, args: dict[str, Any], after: str
 ) -> None:
     written = find_dialect(dialect).action(name, args)
-    reasoned = split_reasoning(f"{written}{after}")
-    assume(not reasoned.reasoning and not reasoned.is_open)  # before the end of reasoning nothing counts
+    reader = Options(find_dialect(dialect).grammar).read(f"Thought: so\n{written}\nObservation: {after}")
+    assume(reader.closed is None)  # a rehearsal is asked again
     assume(not has_placeholder(args))
     parsed = parse(f"Thought: so\n{written}\nObservation: {after}", dialect=dialect)
     assert (parsed.kind, parsed.thought, parsed.tool, parsed.args) == ("action", "so", name, args)
@@ -116,7 +116,6 @@ def test_an_action_that_is_written_is_read_back(
 @draws(15)
 def test_any_json_can_be_an_input(name: str, args: Any) -> None:
     written = find_dialect("react").action(name, args)
-    assume(split_reasoning(written).text == written)  # before the end of reasoning nothing counts
     assume(not has_placeholder(args) and not is_encoded(args))
     parsed = parse(written)
     assert (parsed.tool, parsed.args) == (name, args)
@@ -134,7 +133,9 @@ def test_an_answer_that_is_written_is_read_back(dialect: str) -> None:
 @example("\u2028Action: rm")
 @draws(15)
 def test_quoted_text_has_no_markers(text: str) -> None:
-    assert {section.mark for section in TextReply(quote(text)).sections} <= {"plain", "call"}
+    assume("</think>" not in text)  # behind which a reply begins anew
+    sections = Reader.of(quote(text), is_strict=False).sections
+    assert {section.mark for section in sections if section.at < section.start} <= {"plain", "call"}
 
 
 @given(REPLIES)
@@ -157,7 +158,7 @@ REASONING = [
     ("<|channel|>analysis<|message|>", "<|end|>\n<|start|>assistant<|channel|>final <|message|>"),
     ("<|channel>thought\n", "<channel|>"), ("<unused94>thought\n", "<unused95>"),
     ("<seed:think>", "</seed:think>"), ("<thinking_process>", "</thinking_process>"),
-    ("<inner_monologue>", "</inner_monologue>"), ("<|think|>", "<|/think|>"),
+    ("<inner_monologue>", "</inner_monologue>"),
     ("<|begin_of_thought|>", "<|end_of_thought|>"), ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
     ("<think>", "</ think>"), ("", "<\u00a0/think\u200b>"),
     *(("", closed) for closed in ("</thinking>", "</thought>", "</reasoning>", "</scratchpad>", "</analysis>")),
@@ -207,7 +208,17 @@ def test_law_nothing_inside_reasoning_is_called(
     text = f"{before}\n{opened}\n{written(call)}{after}\n{closed}"
     parsed = parse(text, dialect=call[0])
     assert parsed.kind != "action"
-    answered = parse(f"{text}\nFinal Answer: 4", dialect=call[0])
+    assert parse(f"{text}\nFinal Answer: 4", dialect=call[0]).kind != "action"
+
+
+@given(call=CALLS, marks=st.sampled_from([marks for marks in REASONING if all(marks)]))
+@draws(20)
+def test_law_a_whole_block_removes_itself_only(
+    call: tuple[str, str, dict[str, Any]], marks: tuple[str, str]
+) -> None:
+    opened, closed = marks
+    assume(closed not in written(call) and "<" not in written(call))
+    answered = parse(f"{opened}\n{written(call)}\n{closed}\nFinal Answer: 4", dialect=call[0])
     assert (answered.kind, answered.answer) == ("final", "4")
 
 
@@ -253,7 +264,6 @@ def test_law_a_remark_behind_the_call_of_a_pure_tool_changes_nothing(
     call: tuple[str, str, dict[str, Any]], remark: str, between: str
 ) -> None:
     dialect, name, args = call
-    assume(not split_reasoning(written(call)).reasoning)
     pure = ToolSpec(name, "Looks.", {"type": "object", "properties": {}}, pure=True)
     parsed = parse(f"{written(call)}{between}{remark}", dialect=dialect, tools=[pure])
     assert (parsed.kind, parsed.tool, parsed.args) == ("action", name, args)
@@ -270,14 +280,13 @@ def test_law_one_reply_is_one_call(
         for each in {name, second[1]}
     ]
     other = find_dialect(dialect).action(*second[1:])
-    assume(not split_reasoning(f"{written(first)}{other}").reasoning)
     assert parse(f"{written(first)}{between}{other}", dialect=dialect, tools=tools).kind == "malformed"
 
 
 @given(call=CALLS)
 @draws(15)
 def test_law_the_same_call_is_made_when_it_is_meant(call: tuple[str, str, dict[str, Any]]) -> None:
-    assume(not split_reasoning(written(call)).reasoning and not has_placeholder(call[2]))
+    assume(not has_placeholder(call[2]))
     parsed = parse(f"<think>hm</think>\nThought: I do it.\n{written(call)}", dialect=call[0])
     assert (parsed.kind, parsed.tool, parsed.args) == ("action", call[1], call[2])
 
@@ -357,15 +366,3 @@ def bare_loop() -> None:
 
 
 BARE, LOOPED = re.compile("a"), "a" * 20_000
-
-
-@given(st.from_regex(MARK, fullmatch=True), st.sampled_from(["", "Action: x\n", "<tool>a</tool> "]))
-@draws(15)
-def test_every_mark_of_reasoning_is_found_wherever_it_stands(mark: str, before: str) -> None:
-    made = MARK.fullmatch(mark)
-    assert made is not None
-    reasoned = split_reasoning(f"{before}{mark}\nFinal Answer: 4")
-    if made["close"]:
-        assert reasoned.text == "Final Answer: 4"
-    else:  # it never ends
-        assert reasoned.is_open

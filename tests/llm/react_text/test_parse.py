@@ -31,9 +31,9 @@ def agrees(parsed: Parsed, row: dict[str, Any]) -> bool:
 
 
 def pure(name: str | None) -> list[ToolSpec]:
-    """A tool without effects, which takes any arguments."""
+    """A tool without effects, which takes any arguments; no tool where the reply is no call."""
     schema = {"type": "object", "properties": {"any": {}, "other": {}}}
-    return [ToolSpec(name or "none", "Looks.", schema, pure=True)]
+    return [ToolSpec(name, "Looks.", schema, pure=True)] if name else []
 
 
 # What a tool that is not pure, or not known, needs and the corpus does not ask for: the reply ends with the

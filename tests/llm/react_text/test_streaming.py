@@ -1,57 +1,28 @@
-"""What is streamed holds nothing of a model's reasoning, however the text is cut into pieces."""
+"""What is shown of a streamed reply is the beginning of the thought, then of the answer, however it is cut."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Sequence
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.draws import draws, sampled
 from tests.llm.react_text.test_corpus import ROWS
+from tests.llm.react_text.test_forms import FORMS, PAY
 from wesichain.core import LlmRequest, LlmResponse, Message, Role, TextChunk, ToolSpec
-from wesichain.llm import StreamItem
-from wesichain.llm.foreign_text import ForeignText
+from wesichain.llm import LlmTraits, StreamItem
+from wesichain.llm.families import FAMILIES, UNKNOWN
 from wesichain.llm.react_text import TextReAct, parse
-from wesichain.llm.react_text.reasoning import (
-    MARK,
-    ReasonedText,
-    ReasoningFilter,
-    ReasoningStyle,
-    split_reasoning,
-)
+from wesichain.llm.react_text.dialects import find_dialect
+from wesichain.llm.react_text.react import Options
+from wesichain.llm.react_text.reader import Reader
 
 SECRET = "hush"  # a word of the reasoning, and of nothing else
-OPENED = [
-    ("<think>", "</think>"), ("<think>\n", "\n</think>\n\n"), ("<thinking>", "</thinking>"),
-    ("<THINK>", "</THINK>"), ("<reasoning>", "</reasoning >"), ("<think effort='high'>", "</think>"),
-    ("<seed:think>", "</seed:think>"), ("[THINK]", "[/THINK]"), ("<|START_THINKING|>", "<|END_THINKING|>"),
-    ("<|begin_of_thought|>", "<|end_of_thought|>"), ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
-    ("<\uff5cbegin\u2581of\u2581thinking\uff5c>", "<\uff5cend\u2581of\u2581thinking\uff5c>"),
-    ("<think>a <think>b</think> ", "</think>"),
-    ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
-    ("<|channel|>commentary to=functions.add <|constrain|>json<|message|>", "<|call|><|start|>assistant<|channel|>final<|message|>"),
-    ("analysis", "assistantfinal"),
-]  # fmt: skip
-BARE = ["</think>", "</thinking>", "[/THINK]", "<|END_THINKING|>", "</reasoning>", "\u25c1/think\u25b7"]
-SAYABLE = [
-    *"<>[]`\"'{}: \n",
-    "say",
-    "Thought:",
-    "Final Answer:",
-    "<b>",
-    "</b>",
-    "[1]",
-    "a < b",
-    "think",
-    "|>",
-]
-WORDS = (
-    st.lists(st.sampled_from(SAYABLE), max_size=12)
-    .map("".join)
-    .filter(lambda text: MARK.search(text) is None)
-)
+ADD = (ToolSpec("add", "Adds.", {"type": "object", "properties": {}}),)
+ASKED = LlmRequest("", (Message(Role.USER, "1 + 1?"),), ADD)
 CUTS = st.lists(st.integers(1, 7), min_size=1, max_size=40)
 
 
@@ -65,16 +36,12 @@ def cut(text: str, sizes: Sequence[int]) -> list[str]:
     return pieces
 
 
-def passed_on(pieces: Sequence[str], style: ReasoningStyle | None = None) -> str:
-    text = ReasoningFilter(style or ReasoningStyle())
-    return "".join(map(text.feed, pieces)) + text.end()
-
-
 class InPieces:
     """A model that writes the same text each time, in these pieces."""
 
-    def __init__(self, pieces: Sequence[str]) -> None:
+    def __init__(self, pieces: Sequence[str], traits: LlmTraits | None = None) -> None:
         self._pieces = pieces
+        self.traits = traits or LlmTraits()
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
         return LlmResponse("".join(self._pieces))
@@ -89,152 +56,129 @@ async def shown(items: AsyncGenerator[StreamItem, None]) -> str:
     return "".join([item.text async for item in items if isinstance(item, TextChunk)])
 
 
-@given(marks=st.sampled_from(OPENED), before=WORDS, inside=WORDS, after=WORDS, sizes=CUTS)
-@example(marks=("<think>", "</think>"), before="`", inside="", after="", sizes=[1])
-def test_nothing_of_a_block_is_passed_on(
-    marks: tuple[str, str], before: str, inside: str, after: str, sizes: list[int]
-) -> None:
-    if marks[0] == "analysis" or marks[0].startswith("<|channel"):
-        before = ""  # these begin a reply
-    opened, closed = marks
-    text = f"{before} {opened} {SECRET}{inside}{SECRET} {closed} {after}".lstrip()
-    said = passed_on(cut(text, sizes))
-    assert SECRET not in said
-    assert said == passed_on([text]), "the cuts make no difference"
+def live(text: str, sizes: Sequence[int] = (1,), *, dialect: str = "react") -> str:
+    reader = Options(find_dialect(dialect).grammar).reader()
+    return "".join(map(reader.feed, cut(text, sizes)))
 
 
-@given(text=WORDS, sizes=CUTS)
-def test_what_has_no_block_is_passed_on_whole(text: str, sizes: list[int]) -> None:
-    assert passed_on(cut(text, sizes)) == text
+def returned(text: str, *, dialect: str = "react") -> str | None:
+    parsed = parse(text, dialect=dialect)
+    if parsed.kind == "malformed":
+        return None
+    return "\n".join(filter(None, [parsed.thought, parsed.answer]))
 
 
-MARKS = [
-    *(mark for marks in OPENED for mark in marks), "<|start|>assistant", "<|end|>", "<|call|>",
-    "<|message|>", "assistantcommentary to=functions.add json", "{}", "hm", "\n", " ", "`", '"', "<", "x",
-]  # fmt: skip
+MARKS = [pair for family in (UNKNOWN, *FAMILIES.values()) for pair in family.thinking]
 
 
-@given(text=st.lists(st.sampled_from(MARKS), max_size=9).map("".join), sizes=CUTS)
-@draws(50)
-def test_the_cuts_decide_only_what_was_passed_on_before_its_end_was_known(
-    text: str, sizes: list[int]
-) -> None:
-    whole = passed_on([text])
-    assert not whole or passed_on(cut(text, sizes)).endswith(whole)
-
-
-@given(closed=st.sampled_from(BARE), inside=WORDS, after=WORDS, sizes=CUTS)
-def test_from_the_second_reply_on_a_block_that_begins_in_the_prompt_is_hidden_too(
-    closed: str, inside: str, after: str, sizes: list[int]
-) -> None:
-    style = ReasoningStyle()
-    text = f"{inside} {SECRET} {closed}{after}"
-    passed_on([text], style)
-    assert style.opens_in_prompt
-    assert SECRET not in passed_on(cut(text, sizes), style)
-    assert passed_on(cut(after, sizes), style) == after, "a reply without thinking comes at its end"
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("Use <think> here.", "Use <think> here."),
-        ("The tag `<think>` opens, `</think>` closes.", "The tag `<think>` opens, `</think>` closes."),
-        ("<think>never ends", ""),
-        ("Use <think>, <think> and so on.", "Use <think>, <think> and so on."),
-        ("analysis of the data: fine", "analysis of the data: fine"),
-        ("analysis of <think> blocks", "analysis of <think> blocks"),
-        ("analysis<think> blocks", "analysis<think> blocks"),
-        ("analysis<think>hm</think> fine", " fine"),
-        (
-            "analysis<|channel|>final<|message|>It is 4.",
-            "analysis<|channel|>final<|message|>It is 4.",
-        ),
-        ("<think>a</think>Yes <think>b</think>No", "Yes No"),
-        ("It is 4.<|end|>", "It is 4."),
-        ("<think>a <think>b</think>It is 4.", "It is 4."),
-        ("<think>a <think>b</think>It is 4. Use <think>.", "It is 4. Use <think>."),
-        (
-            "<|channel|>final<|message|>It is 4.<|end|><|start|>user<|channel|>final<|message|>Why?",
-            "It is 4.",
-        ),
-        ("<|channel|>final<|message|>It is 4.<|end|> so", "It is 4."),
-        ("<|channel|>final<|message|>Use <think> here.<|end|>", "Use <think> here."),
-        ("<|channel|>final<|message|><think>never ends<|end|>", ""),
-        ("<|channel|>final<|message|><think>a <think>b</think>It is 4.<|end|>", "It is 4."),
-    ],
-)
-def test_what_is_no_block_is_said(text: str, said: str) -> None:
-    assert [passed_on(cut(text, [size])) for size in (1, 3, 100)] == [said] * 3
-
-
-def test_text_in_a_block_that_was_closed_is_no_reasoning() -> None:
-    text = "<|channel|>final<|message|><think>a <think>b</think>It is 4.<|end|>"
-    assert split_reasoning(text) == ReasonedText("It is 4.", "a b", is_final=True)
-
-
-def test_a_model_that_opens_its_blocks_itself_this_time_is_heard_all_the_same() -> None:
-    text = f"Well, <think>{SECRET}</think>it is 4."
-    assert passed_on(cut(text, [3]), ReasoningStyle(opens_in_prompt=True)) == "Well, it is 4."
-
-
-def test_of_two_final_messages_the_last_counts() -> None:
-    final = "<|start|>assistant<|channel|>final<|message|>"
-    parsed = parse(f"{final}Final Answer: 3<|end|>{final}Final Answer: 4<|return|>")
-    assert (parsed.answer, parse(f"{final}It is 4.<|end|> Or 5.").answer) == ("4", "It is 4.")
-
-
-TOOLS = (ToolSpec("add", "Adds.", {"type": "object", "properties": {}}),)
-ASKED = LlmRequest("", (Message(Role.USER, "1 + 1?"),), TOOLS)
-
-
-@pytest.mark.parametrize("marks", OPENED, ids=lambda marks: marks[0].strip())
-async def test_streams_of_text_and_of_native_models_hide_it_alike(marks: tuple[str, str]) -> None:
+@pytest.mark.parametrize("marks", dict.fromkeys(MARKS), ids=str)
+async def test_nothing_of_a_block_is_shown(marks: tuple[str, str]) -> None:
     inside = f"{SECRET}\nAction: add\nAction Input: {{}}\nFinal Answer: {SECRET}"
     for size in (1, 5, 1000):
-        pieces = cut(f"{marks[0]}{inside}{marks[1]}Final Answer: It is 2.", [size])
-        assert (await shown(TextReAct(InPieces(pieces)).stream(ASKED))).strip() == "It is 2."
-        native = await shown(ForeignText(TOOLS, ReasoningStyle()).stream(InPieces(pieces).stream(ASKED)))
-        assert native.strip() == "Final Answer: It is 2."
-
-
-async def test_a_client_learns_that_its_model_thinks_first() -> None:
-    pieces = cut(f"{SECRET}, I think.</think>Final Answer: It is 2.", [3])
-    llm = TextReAct(InPieces(pieces))
-    await shown(llm.stream(ASKED))
-    assert (await shown(llm.stream(ASKED))).strip() == "It is 2."
-
-
-def test_a_long_reply_is_heard_in_linear_time() -> None:
-    for text in ("<" * 50_000, "[THINK" * 10_000, "analysis" * 6_000, "<think>" * 7_000, "`<think>" * 6_000):
-        passed_on(cut(text, [50]))
+        pieces = cut(f"{marks[0]}\n{inside}\n{marks[1]}\nFinal Answer: It is 2.", [size])
+        assert await shown(TextReAct(InPieces(pieces)).stream(ASKED)) == "It is 2."
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        '<minimax:tool_call>\n<invoke name="add">\n<parameter name="a">1</parameter>\n</invoke>\n</minimax:tool_call>',
-        "<seed:tool_call>\n<function=add>\n<parameter=a>1</parameter>\n</function>\n</seed:tool_call>",
-        '<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>',
-        '{"name": "add", "arguments": {"a": 1}}',
-        "Action: add\nAction Input: {}",
+        "<|channel|>analysis<|message|>hush<|end|><|start|>assistant<|channel|>final<|message|>Final Answer: It is 2.",
+        "analysishushassistantfinalFinal Answer: It is 2.",
     ],
 )
-async def test_nothing_of_a_call_is_streamed(text: str) -> None:
-    for size in (1, 4, 1000):
-        items = InPieces(cut(text, [size])).stream(ASKED)
-        assert await shown(ForeignText(TOOLS, ReasoningStyle(), runs_calls=True).stream(items)) == ""
+async def test_nothing_of_a_channel_is_shown(text: str) -> None:
+    for size in (1, 5, 1000):
+        assert await shown(TextReAct(InPieces(cut(text, [size]))).stream(ASKED)) == "It is 2."
+
+
+async def test_a_block_that_begins_in_the_prompt_is_held_back() -> None:
+    text = f"{SECRET}</think>Final Answer: It is 2."
+    for traits in (LlmTraits(opens_thinking=True), LlmTraits(family="deepseek-r1")):
+        llm = TextReAct(InPieces(cut(text, [1]), traits))
+        for _ in range(2):
+            assert await shown(llm.stream(ASKED)) == "It is 2."
+
+
+async def test_of_a_block_that_does_not_end_nothing_is_shown() -> None:
+    llm = TextReAct(InPieces(cut(f"{SECRET} and so on", [3]), LlmTraits(opens_thinking=True)))
+    items = [item async for item in llm.stream(ASKED)]
+    assert [type(item) for item in items] == [LlmResponse]
+    assert "never ends" in items[0].reasoning  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_nothing_of_a_call_is_shown(form: str) -> None:
+    for text, said in [("{}", ""), ("Thought: I pay.\n{}", "I pay."), ("I pay.\n\n{}", "I pay.")]:
+        whole = text.replace("{}", FORMS[form])
+        assert live(whole) in ("", said), whole
+        assert parse(whole, tools=[PAY]).tool == "pay"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("<tool>pay</tool><tool_input>{}</tool_input>", ""),
+        ("Thought: I pay.\n<tool>pay</tool><tool_input>{}</tool_input>", "I pay."),
+        ("Thought: so\n<final_answer>It is 4.</final_answer>", "so\nIt is 4."),
+    ],
+)
+def test_tags_are_not_shown(text: str, said: str) -> None:
+    assert live(text, dialect="xml") == said
+
+
+def test_an_answer_is_shown_as_it_arrives() -> None:
+    text = "Thought: I know.\nFinal Answer: It is 4, as <b>you</b> see.\nObservation: is 5."
+    reader, seen = Reader(), list[str]()
+    for piece in cut(text, [1]):
+        seen.append(reader.feed(piece))
+    assert sum(map(bool, seen)) > 20
+    assert "".join(seen).startswith("I know.\nIt is 4, as <b>you</b> see.")
+
+
+def test_text_without_a_marker_is_shown_where_it_is_the_answer() -> None:
+    reader = Reader(is_strict=False)
+    said = [reader.feed(piece) for piece in cut("Well, I know: it depends, as <b>you</b> see.", [3])]
+    assert sum(map(bool, said)) > 5
+    assert live("Well, I know: it depends.") == ""
 
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("size", sampled([1, 3, 16], 1))
-def test_a_reply_of_the_corpora_is_passed_on_in_pieces_as_it_is_at_once(size: int) -> None:
-    """Where a model is known to begin its thoughts in the prompt; a second end of them comes too late."""
+def test_what_is_shown_of_a_corpus_is_the_beginning_of_what_is_returned(size: int) -> None:
+    wrong = {}
+    for row in (row for rows in ROWS.values() for row in rows if row["text"]):
+        whole = returned(row["text"], dialect=row["dialect"])
+        seen = live(row["text"], [size], dialect=row["dialect"])
+        if whole is not None and not whole.startswith(seen):
+            wrong[row["id"]] = (row["text"], seen, whole)
+    assert wrong == {}
 
-    def said(text: str, size: int) -> str:
-        return passed_on(cut(text, [size]), ReasoningStyle(opens_in_prompt=True))
 
-    rows = [row for rows in ROWS.values() for row in rows if row["text"]]
-    assert [row["id"] for row in rows if said(row["text"], size) != said(row["text"], len(row["text"]))] == [
-        "reasoning-051"
-    ]
+PIECES = [
+    "Thought: ", "Action: add", "Action Input: ", "{}", "Final Answer: ", "Observation:", "\n", "\n", "\n", " ", "hm", "<think>",
+    "</think>", "<tool_call>", '{"name": "add", "arguments": {}}', "</tool_call>", "```", "`", "\u201c", "\u201d", "<b>", "</b>", "<doc>", "</doc>",
+    "<!--", "-->", "</s>", "**", "[", "{", "a: b",
+]  # fmt: skip
+
+
+@given(text=st.lists(st.sampled_from(PIECES), max_size=14).map("".join), sizes=CUTS)
+@draws(60)
+def test_law_what_is_shown_is_the_beginning_of_what_is_returned(text: str, sizes: list[int]) -> None:
+    whole = returned(text)
+    assert whole is None or whole.startswith(live(text, sizes))
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize(
+    "piece", sampled(["<", "<think>a</think>", "`", "text ", "Thought: a\n", "<b>", "\u201c", "[", "{"], 3)
+)
+def test_time_is_linear_in_a_streamed_reply(piece: str) -> None:
+    def seconds(size: int) -> float:
+        started = time.process_time()
+        live("Thought: so\n" + (piece * size)[:size], [16])
+        return time.process_time() - started
+
+    for _ in range(4):
+        if seconds(40_000) < 9 * max(seconds(10_000), 0.01):
+            return
+    pytest.fail("time grew faster than the text")

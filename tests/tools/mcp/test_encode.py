@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -229,6 +230,70 @@ def test_what_is_read_of_a_result_with_media() -> None:
             read(*blocks, is_error=True)
         assert str(caught.value).startswith(said)
         assert caught.value.kind is ToolErrorKind.EXECUTION_FAILED
+
+
+PICTURE = Image(b"\x89PNG" + b"p" * 60_000, media_type="image/png")
+PICTURE_LABEL = f"[{PICTURE.label}]"
+PICTURE_BLOCK = {"type": "image", "data": PICTURE.base64, "mimeType": "image/png"}
+FILE = Document(b"%PDF" + b"f" * 60_000, media_type="application/pdf", name="plan.pdf")
+
+
+@pytest.mark.parametrize(
+    ("content", "data", "value"),
+    [
+        pytest.param(
+            [to_block(PICTURE)],
+            {"picture": PICTURE.base64, "width": 3},
+            [PICTURE, f'{{"picture":"{PICTURE_LABEL}","width":3}}'],
+            id="a-copy-of-a-block",
+        ),
+        pytest.param(
+            [to_block(PICTURE)],
+            {"url": f"data:image/png;base64,{PICTURE.base64}"},
+            [PICTURE, f'{{"url":"{PICTURE_LABEL}"}}'],
+            id="a-copy-as-a-data-url",
+        ),
+        pytest.param(
+            [to_block(PICTURE)],
+            {"result": [PICTURE_BLOCK, 7]},
+            [
+                PICTURE,
+                f'{{"result":[{{"type":"image","data":"{PICTURE_LABEL}","mimeType":"image/png"}},7]}}',
+            ],
+            id="the-blocks-again",
+        ),
+        pytest.param(
+            [text(json.dumps({"screen": PICTURE_BLOCK}))],
+            {"screen": PICTURE_BLOCK},
+            [f'{{"screen":{{"type":"image","data":"{PICTURE_LABEL}","mimeType":"image/png"}}}}', PICTURE],
+            id="only-inside-and-as-text",
+        ),
+        pytest.param(
+            [],
+            {"file": {"uri": "file:///plan.pdf", "mimeType": "application/pdf", "blob": FILE.base64}},
+            [
+                f'{{"file":{{"uri":"file:///plan.pdf","mimeType":"application/pdf","blob":"[{FILE.label}]"}}}}',
+                FILE,
+            ],
+            id="a-document-only-inside",
+        ),
+        pytest.param(
+            [to_block(PICTURE)],
+            {"other": "AAAA", "none": "", "mimeType": "image/png", "data": "not base64 é"},
+            [PICTURE, '{"other":"AAAA","none":"","mimeType":"image/png","data":"not base64 é"}'],
+            id="other-strings-are-kept",
+        ),
+        pytest.param(
+            [],
+            {"data": PICTURE.base64, "name": "no media type"},
+            {"data": PICTURE.base64, "name": "no media type"},
+            id="data-of-no-known-type-is-kept",
+        ),
+    ],
+)
+def test_base64_of_media_in_structured_content_is_not_shown(content: Any, data: Any, value: Any) -> None:
+    sent = {"content": [each if isinstance(each, dict) else plain(each) for each in content]}
+    assert read_result(types.CallToolResult.model_validate({**sent, "structuredContent": data})) == value
 
 
 def test_what_a_server_lists_is_cleaned_and_bounded() -> None:

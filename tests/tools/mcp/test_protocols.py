@@ -202,13 +202,17 @@ async def test_a_person_may_have_to_approve(notes: Path, protocol: str, approve:
 # --- sessions ------------------------------------------------------------------------------------------
 
 
+# Refusals of a request by servers that put them into the status too: these are no lost sessions.
+REFUSALS = {"wrong": (400, -32602), "no-such-method": (404, -32601), "no-such-resource": (404, -32002)}
+
+
 @asynccontextmanager
 async def forgetful(
-    status: int, renewing: asyncio.Event | None = None
+    status: int, renewing: asyncio.Event | None = None, *, code: int = -32000, with_id: bool = False
 ) -> AsyncIterator[tuple[str, list[str]]]:
     """A server of the older protocols that forgets each session after its second call, with this status.
 
-    It begins a second session once `renewing` is set.
+    Its error has this code, and the request's id if `with_id`. It begins a second session once `renewing` is set.
     """
     seen: list[str] = []
     uses: dict[str, int] = {}
@@ -220,11 +224,11 @@ async def forgetful(
         if message.get("method") == "initialize" and uses and renewing is not None:
             seen.append("renewing")
             await renewing.wait()
-        code, body, session = respond(head.split()[0], message, fields.get("mcp-session-id"))
+        answered, body, session = respond(head.split()[0], message, fields.get("mcp-session-id"))
         data = b"" if body is None else json.dumps(body).encode()
         extra = f"mcp-session-id: {session}\r\n" if session else ""
         writer.write(
-            f"HTTP/1.1 {code} X\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n"
+            f"HTTP/1.1 {answered} X\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n"
             f"connection: close\r\n{extra}\r\n".encode()
             + data
         )
@@ -246,17 +250,18 @@ async def forgetful(
             }
             return 200, {"jsonrpc": "2.0", "id": number, "result": result}, new
         if session not in uses or uses[session] >= 2:
-            error = {"code": -32000, "message": "Bad Request: No valid session ID provided"}
-            return status, {"jsonrpc": "2.0", "id": None, "error": error}, None
+            error: dict[str, Any] = {"code": code, "message": "Bad Request: No valid session ID provided"}
+            return status, {"jsonrpc": "2.0", "id": number if with_id else None, "error": error}, None
         if method == "tools/call":
             uses[session] += 1
-            if message["params"]["name"] == "wrong":
-                error = {"code": -32602, "message": "that is wrong"}
-                return 400, {"jsonrpc": "2.0", "id": number, "error": error}, None
+            if message["params"]["name"] in REFUSALS:
+                refused, error_code = REFUSALS[message["params"]["name"]]
+                error = {"code": error_code, "message": "that is wrong"}
+                return refused, {"jsonrpc": "2.0", "id": number, "error": error}, None
             result = {"content": [{"type": "text", "text": session}]}
             return 200, {"jsonrpc": "2.0", "id": number, "result": result}, None
         if method == "tools/list":
-            tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("where", "wrong")]
+            tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("where", *REFUSALS)]
             return 200, {"jsonrpc": "2.0", "id": number, "result": {"tools": tools}}, None
         return 202, None, None
 
@@ -265,14 +270,33 @@ async def forgetful(
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp", seen
 
 
-@pytest.mark.parametrize("status", [400, 404])
-async def test_a_session_that_is_lost_is_renewed(status: int) -> None:
-    async with forgetful(status) as (url, seen), McpServer.http(url, approval=False) as server:
+@pytest.mark.parametrize(
+    ("status", "code", "with_id"),
+    [
+        pytest.param(404, -32001, False, id="typescript-sdk"),
+        pytest.param(404, -32001, True, id="404-with-the-id"),
+        pytest.param(404, -32600, False, id="python-sdk"),
+        pytest.param(404, -32600, True, id="404-invalid-request-with-the-id"),
+        pytest.param(400, -32000, False, id="typescript-sdk-examples"),
+        pytest.param(400, -32000, True, id="server-everything"),
+    ],
+)
+async def test_a_session_that_is_lost_is_renewed(status: int, code: int, with_id: bool) -> None:
+    async with (
+        forgetful(status, code=code, with_id=with_id) as (url, seen),
+        McpServer.http(url, approval=False) as server,
+    ):
         found = [(await call(server, "where")).value for _ in range(5)]
-        refused = await call(server, "wrong")
     assert found == ["s0", "s0", "s1", "s1", "s2"]
-    assert "that is wrong" in str(refused.error)  # an answer with status 400 is no lost session
     assert seen.count("initialize") == 3
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+async def test_a_refused_request_is_no_lost_session(refusal: str) -> None:
+    async with forgetful(404) as (url, seen), McpServer.http(url, approval=False) as server:
+        refused = await call(server, refusal)
+    assert "that is wrong" in str(refused.error)
+    assert seen.count("initialize") == 1
 
 
 async def test_a_server_that_is_left_while_its_session_is_renewed_has_none_afterwards() -> None:

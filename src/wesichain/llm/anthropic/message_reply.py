@@ -11,7 +11,7 @@ from wesichain.core import LlmResponse, TextChunk, ToolCallChunk, Usage
 from wesichain.core.internal import Mutable, StreamItem, field, is_array, is_object
 from wesichain.llm import citations
 from wesichain.llm.block_turns import usage_of
-from wesichain.llm.calls import REFUSAL, ToolNames, as_object, as_string, read_args, sealed
+from wesichain.llm.calls import REFUSAL, ToolNames, as_object, as_objects, as_string, read_args, sealed
 from wesichain.llm.finish_reasons import ANTHROPIC
 from wesichain.llm.transport.faults import Endpoint
 from wesichain.llm.transport.http import Reply, event_object
@@ -33,11 +33,11 @@ class _Block(Mutable):
     def complete(self) -> dict[str, Any]:
         text = "".join(self.pieces)
         if self.kind in ("text", "thinking"):
-            return {**self.data, self.kind: str(self.data.get(self.kind) or "") + text}
+            return {**self.data, self.kind: as_string(self.data.get(self.kind)) + text}
         return {**self.data, "input": read_args(text)} if text.strip() else self.data
 
     def cite(self, citation: object) -> None:
-        self.data["citations"] = [*(self.data.get("citations") or ()), citation]
+        self.data["citations"] = [*as_objects(self.data.get("citations")), citation]
 
     def grow(self, fields: dict[str, Any]) -> None:
         """Append to strings; replace any other field."""
@@ -106,7 +106,7 @@ class MessageReply(Reply):
         )
         stop = self._stop.get("stop_reason")
         details = as_object(self._stop.get("stop_details"))
-        refusal = details.get("explanation") if stop == "refusal" else None
+        refusal = as_string(details.get("explanation")) if stop == "refusal" else ""
         # Signed thoughts, and blocks of the provider's own tools, are sent back as they were received.
         is_own = any(block.get("type") not in ("text", "tool_use") for block in blocks)
         layout = _layout(blocks) if is_own else []

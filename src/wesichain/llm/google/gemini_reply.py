@@ -97,15 +97,18 @@ class GeminiReply(Reply):
         )
         return with_ending(response, self._ending(has_calls=bool(calls)), word=self._finish, why=self._said)
 
-    def _take(self, part: dict[str, Any]) -> Iterator[StreamItem]:
+    def _take(self, given: Mapping[str, Any]) -> Iterator[StreamItem]:
         last = self._parts[-1] if self._parts else {}
-        text = part.get("text")
+        text = given.get("text")
+        part = {key: value for key, value in given.items() if value is not None}
+        if not isinstance(text, str):
+            part.pop("text", None)
         is_same = "text" in last and last.get("thought") == part.get("thought")
         if isinstance(text, str) and is_same and "thoughtSignature" not in last:  # a signature ends a text
             last["text"] += text
             last |= {key: value for key, value in part.items() if key != "text"}
         else:
-            self._parts.append(dict(part))
+            self._parts.append(part)
         if isinstance(text, str) and text and not part.get("thought"):
             yield TextChunk(text)
         if "functionCall" in part:
@@ -120,7 +123,7 @@ class GeminiReply(Reply):
     def _ending(self, *, has_calls: bool) -> Ending:
         if self._blocked:
             return "content_filter"
-        ending = ending_of(self._finish, GEMINI, host=self._endpoint.host)
+        ending = ending_of(self._finish, GEMINI, self._endpoint)
         return "tool_calls" if ending == "stop" and has_calls else ending
 
 

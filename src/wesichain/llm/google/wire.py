@@ -159,7 +159,7 @@ def _thinking(settings: ModelSettings, form: ReasoningForm) -> dict[str, Any] | 
             return None
         case int() as budget:
             return {"thinking_budget": budget}
-        case effort if form == "level":
+        case effort if form == "level" and effort != "off":
             return {"thinking_level": effort.upper()}
         case effort:
             return {"thinking_budget": _BUDGETS[effort]}

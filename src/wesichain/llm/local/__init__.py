@@ -5,7 +5,6 @@ from .files.fetch import fetch_model
 from .files.manifest import DEFAULT_MODEL, MODELS, DataWheels, ModelCard, find_model
 from .files.progress import Progress, StderrProgress
 from .model import LocalLlm, Timings
-from .served import serve_local
 
 __all__ = [
     "DEFAULT_MODEL",
@@ -20,5 +19,4 @@ __all__ = [
     "fetch_model",
     "find_model",
     "models_folder",
-    "serve_local",
 ]

@@ -10,9 +10,9 @@ from typing import Any, Self
 from wesichain.core import LlmRequest, LlmResponse, Message, ModelSettings, TextChunk, Usage
 from wesichain.core.internal import NO_SETTINGS, LlmTraits, StreamItem, Value, replace, streams_to_listener
 from wesichain.errors import ConfigError
-from wesichain.llm.calls import ToolNames, stops_of, tool_choice
-from wesichain.llm.foreign_text import ForeignText
-from wesichain.llm.react_text.reasoning import ReasoningStyle, opened_by
+from wesichain.llm.calls import ToolNames, as_object, as_string, stops_of, token_count, tool_choice
+from wesichain.llm.families import family_of, family_of_prompt, opens_thinking
+from wesichain.llm.react_text.chat import ChatText
 from wesichain.llm.relay import response_of
 from wesichain.llm.supported_settings import supported
 
@@ -23,7 +23,7 @@ from .grounding import values_in
 from .llama_engine import Address
 from .places import RemoteServer, SharedModel, off_loop
 from .prompt import chat_messages, has_thoughts, partial_answer, read_reply
-from .wire import ask, ask_stream
+from .wire import ask, ask_stream, prompt_in
 
 
 class Timings(Value):
@@ -121,29 +121,43 @@ class LocalLlm:
         """
         self.check_settings(request.settings)
         request, must_call = _chosen(request)
-        items = self._stream(request, must_call=must_call)
-        return items if request.tools else ForeignText((), ReasoningStyle()).stream(items)
+        return self._stream(request, must_call=must_call)
 
     async def _stream(self, request: LlmRequest, *, must_call: bool) -> AsyncGenerator[StreamItem, None]:
+        family = family_of(self.model, self.traits)
         async with self._place.reach() as address:
-            chat = {"messages": chat_messages(request, self._examples)}
+            chat = {"messages": chat_messages(request, self._examples, family=family)}
             applied = await ask(address, "/apply-template", chat, deadline=self._place.deadline)
-            prompt = str(applied.get("prompt"))
+            prompt = prompt_in(applied)
             constraint = self._constraint(request, must_call=must_call)
-            text = "" if constraint or request.tools else opened_by(prompt)
-            shown = ""
-            options = _sampling_of(request.settings) | constraint | {"stop": stops_of(request)}
-            async with aclosing(self._events(address, prompt, options)) as events:
-                async for event in events:
-                    text += str(event.get("content", ""))
-                    answer = _readable(text, request)
-                    if len(answer) > len(shown):
-                        yield TextChunk(answer[len(shown) :])
-                        shown = answer
-                    if event.get("stop"):
-                        usage = Usage(int(event["tokens_evaluated"]), int(event["tokens_predicted"]))
-                        cut = event.get("stop_type") == "limit"
-                        yield read_reply(text, request=request, usage=usage, cut=cut)
+            items = self._reply(request, address, prompt, constraint)
+            if not request.tools:
+                is_opened = not constraint and opens_thinking(prompt)
+                items = ChatText((), family if family.name else family_of_prompt(prompt), is_opened).stream(
+                    items
+                )
+            async with aclosing(items):
+                async for item in items:
+                    yield item
+
+    async def _reply(
+        self, request: LlmRequest, address: Address, prompt: str, constraint: dict[str, Any]
+    ) -> AsyncGenerator[StreamItem, None]:
+        """The answer in pieces, and the response, as the model writes them."""
+        text = shown = ""
+        options = _sampling_of(request.settings) | constraint | {"stop": stops_of(request)}
+        async with aclosing(self._events(address, prompt, options)) as events:
+            async for event in events:
+                text += as_string(event.get("content"))
+                answer = _readable(text, request)
+                if len(answer) > len(shown):
+                    yield TextChunk(answer[len(shown) :])
+                    shown = answer
+                if event.get("stop"):
+                    read, written = event.get("tokens_evaluated"), event.get("tokens_predicted")
+                    usage = Usage(token_count(read), token_count(written))
+                    cut = event.get("stop_type") == "limit"
+                    yield read_reply(text, request=request, usage=usage, cut=cut)
 
     async def complete_text(
         self, prompt: str, *, stop: Sequence[str] = (), settings: ModelSettings = NO_SETTINGS
@@ -154,7 +168,7 @@ class LocalLlm:
         options = _sampling_of(settings) | {"stop": [*stop, *settings.stop]}
         async with self._place.reach() as address:
             async for event in self._events(address, prompt, options):
-                text += str(event.get("content", ""))
+                text += as_string(event.get("content"))
         return text
 
     def close(self) -> None:
@@ -188,7 +202,7 @@ class LocalLlm:
         async with aclosing(ask_stream(address, body, deadline=self._place.deadline)) as events:
             async for event in events:
                 if event.get("stop"):
-                    self.timings = _timings(event.get("timings") or {})
+                    self.timings = _timings(as_object(event.get("timings")))
                 yield event
 
 
@@ -201,12 +215,18 @@ def _readable(text: str, request: LlmRequest) -> str:
 
 def _timings(given: dict[str, Any]) -> Timings:
     return Timings(
-        read=int(given.get("prompt_n", 0)),
-        reused=int(given.get("cache_n", 0)),
-        written=int(given.get("predicted_n", 0)),
-        read_seconds=float(given.get("prompt_ms", 0)) / 1000,
-        write_seconds=float(given.get("predicted_ms", 0)) / 1000,
+        read=token_count(given.get("prompt_n")),
+        reused=token_count(given.get("cache_n")),
+        written=token_count(given.get("predicted_n")),
+        read_seconds=_seconds(given.get("prompt_ms")),
+        write_seconds=_seconds(given.get("predicted_ms")),
     )
+
+
+def _seconds(milliseconds: object) -> float:
+    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
+        return 0.0
+    return milliseconds / 1000 if 0 <= milliseconds < 1e15 else 0.0
 
 
 def _sampling_of(settings: ModelSettings) -> dict[str, Any]:

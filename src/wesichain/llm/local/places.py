@@ -119,7 +119,7 @@ def _server_root(base_url: str) -> str:
         parts, is_address = urlsplit(""), False
     if not is_address or parts.query or parts.fragment or not url.isprintable():
         raise ConfigError(
-            f"base_url is {base_url!r}; use the address of a llama.cpp server, such as http://127.0.0.1:8080"
+            "base_url is not the address of a llama.cpp server; use one such as http://127.0.0.1:8080"
         )
     if "@" in parts.netloc:
         raise ConfigError("base_url has a user name or password, which is not sent; pass api_key= instead")

@@ -15,6 +15,7 @@ from wesichain.core import LlmRequest, LlmResponse, Message, Role, ToolCall, Too
 from wesichain.core.internal import FinishReason, content_as_text, is_object, parse_json
 from wesichain.errors import CodecError
 from wesichain.llm.calls import spaced_json
+from wesichain.llm.families import UNKNOWN, Family, without_controls
 
 _RULES = """\
 Answer the question. Use a tool for every fact, date or number that you were not told.
@@ -31,15 +32,21 @@ def has_thoughts(examples: Sequence[Message]) -> bool:
     return any(message.content and message.tool_calls for message in examples)
 
 
-def chat_messages(request: LlmRequest, examples: Sequence[Message] = ()) -> list[dict[str, str]]:
-    """The request as chat turns: one system turn, then user and assistant in alternation."""
+def chat_messages(
+    request: LlmRequest, examples: Sequence[Message] = (), *, family: Family = UNKNOWN
+) -> list[dict[str, str]]:
+    """The request as chat turns: one system turn, then user and assistant in alternation.
+
+    No text, such as a tool's result, contains a turn of the family's template; of an unknown one, of any
+    template.
+    """
     plain = not request.tools
     messages = request.messages if plain else [*examples, *request.messages]
     turns = [("system", _system(request, thoughts=has_thoughts(examples)))]
     turns += [_turn(message, plain=plain) for message in messages if message.role is not Role.SYSTEM]
     merged: list[dict[str, str]] = []
     for role, content in turns:
-        text = content.replace("<|", "< |")  # a tool result must not contain a turn of the template
+        text = without_controls(content, family)
         if merged and merged[-1]["role"] == role:  # some chat templates require alternation
             merged[-1]["content"] += "\n" + text
         elif text or role != "system":

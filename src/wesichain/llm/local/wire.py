@@ -29,6 +29,13 @@ async def ask(
     return _object(b"".join(parts))
 
 
+def prompt_in(applied: dict[str, Any]) -> str:
+    """The prompt that the server's template makes of a chat."""
+    if not isinstance(prompt := applied.get("prompt"), str):
+        raise LlmResponseError("llama.cpp applied its template and gave no prompt; check base_url")
+    return prompt
+
+
 async def ask_stream(
     address: Address, body: dict[str, Any], *, deadline: float | None = None
 ) -> AsyncGenerator[dict[str, Any], None]:
@@ -83,7 +90,8 @@ async def _post(
     except TimeoutError as error:
         raise _endpoint(address).silent(deadline or 0.0) from error
     except (OSError, EOFError, ValueError) as error:
-        raise (_cut(address, error) if has_begun else _unreachable(address, error)) from error
+        fault = _cut(address, error) if has_begun else _unreachable(address, error)
+        raise fault from _endpoint(address).masked(error)
 
 
 async def _connect(place: SplitResult) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -143,7 +151,7 @@ def _cut(address: Address, error: Exception) -> LlmResponseError:
 
 def _unreachable(address: Address, error: Exception) -> LlmTransportError:
     if address.elsewhere:
-        why = " ".join(str(error).split())[:200] or type(error).__name__
+        why = _endpoint(address).line(str(error))[:200] or type(error).__name__
         said = f"cannot reach the llama.cpp server at {urlsplit(address.url).netloc}: {why}; "
         return LlmTransportError(said + "check base_url, and that it runs", retryable=True)
     return LlmTransportError(f"the local model does not answer: {_ENDED}", retryable=True)
@@ -159,7 +167,8 @@ def _refusal(address: Address, status: int, body: bytes) -> LlmRejectedError | L
         error = value.get("error", value)
         message = str(error.get("message", "")) if is_object(error) else str(error)
     except LlmResponseError:
-        message = " ".join(body[:200].decode(errors="replace").split())
+        message = body.decode(errors="replace")
+    message = _endpoint(address).line(message)
     if "context size" in message and address.elsewhere:
         message += "; start the server with a larger context (-c), offer fewer tools, or shorten results"
     elif "context size" in message:

@@ -24,21 +24,11 @@ from wesichain.llm.transport.http import Connect, ProviderRoute
 from wesichain.llm.transport.keys import PLACEHOLDER, KeyAccount, host_of
 from wesichain.llm.transport.model import Adapter, HttpLlm, HttpSettings, check_client
 
+from .accounts import ACCOUNTS, AZURE, OPENAI
 from .chat_reply import ChatReply
 from .items import to_items
 from .response_reply import ResponseReply
 from .wire import to_wire
-
-OPENAI = KeyAccount(
-    url="https://api.openai.com/v1", url_variable="OPENAI_BASE_URL", key_variable="OPENAI_API_KEY"
-)
-AZURE = KeyAccount(url="", url_variable="AZURE_OPENAI_ENDPOINT", key_variable="AZURE_OPENAI_API_KEY")
-# Other providers of chat completions, by their prefix in model names.
-ACCOUNTS = {
-    "mistral": KeyAccount("https://api.mistral.ai/v1", "MISTRAL_BASE_URL", "MISTRAL_API_KEY"),
-    "groq": KeyAccount("https://api.groq.com/openai/v1", "GROQ_BASE_URL", "GROQ_API_KEY"),
-    "openrouter": KeyAccount("https://openrouter.ai/api/v1", "OPENROUTER_BASE_URL", "OPENROUTER_API_KEY"),
-}
 
 _TRAITS = LlmTraits(
     native_output=True,

@@ -86,7 +86,7 @@ class ResponseReply(Reply):
         if not is_array(body.get("output")) or not body["output"]:
             body["output"] = [item for _, item in sorted(self._items.items())]
         status = body.get("status") or "completed"
-        ending = ending_of(status, RESPONSES, host=self._endpoint.host)
+        ending = ending_of(status, RESPONSES, self._endpoint)
         if ending == "error" or (body.get("error") and not body["output"]):
             raise self._endpoint.reported(body.get("error") or {"message": f"the response is {status}"})
         items = as_objects(body["output"])
@@ -122,12 +122,12 @@ class ResponseReply(Reply):
 def _check_answerable(items: Sequence[dict[str, Any]], endpoint: Endpoint) -> None:
     """Raise `LlmResponseError` for a call that the run cannot answer and the provider did not."""
     outputs = [item for item in items if str(item.get("type")).endswith(("_output", "_response"))]
-    answered = {item.get("call_id") or item.get("approval_request_id") for item in outputs}
+    answered = {as_string(item.get("call_id") or item.get("approval_request_id")) for item in outputs} - {""}
     for item in items:
         kind = str(item.get("type"))
-        if kind in _UNANSWERED and not {item.get("call_id"), item.get("id")} & answered:
+        if kind in _UNANSWERED and not {as_string(item.get("call_id")), as_string(item.get("id"))} & answered:
             name = item.get("name")
-            which = f" {name!r}" if isinstance(name, str) and name else ""
+            which = f" {endpoint.line(name)!r}" if isinstance(name, str) and name else ""
             raise LlmResponseError(
                 f"the reply of {endpoint.host} is a call that this run cannot answer: "
                 f"{_UNANSWERED[kind]}{which} ({kind}); take that tool out of options={{'tools': ...}}, "
@@ -142,7 +142,7 @@ def _finish(
         reason = as_object(body.get("incomplete_details")).get("reason")
         if reason is None:
             return "length"
-        ending = ending_of(reason, INCOMPLETE_RESPONSES, host=endpoint.host)
+        ending = ending_of(reason, INCOMPLETE_RESPONSES, endpoint)
         return "error" if ending == "malformed" else ending
     if is_refused:
         return "refusal"

@@ -54,7 +54,9 @@ def to_wire(
         answer = {"name": "answer", "schema": form or request.output_schema} | _marked(form)
         body["response_format"] = {"type": "json_schema", "json_schema": answer}
     if stream:
-        body |= {"stream": True, "stream_options": {"include_usage": True}}
+        body["stream"] = True
+        if provider != "cohere":  # which rejects the field
+            body["stream_options"] = {"include_usage": True}
     return with_settings(body, options, request, chat_settings(request, names, provider=provider))
 
 

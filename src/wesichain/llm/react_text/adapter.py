@@ -23,13 +23,14 @@ from wesichain.core import (
 from wesichain.core.internal import LlmTraits, StreamItem, check_settings, replace, traits_of
 from wesichain.errors import ConfigError
 from wesichain.llm.citations import within
+from wesichain.llm.families import family_of
 from wesichain.llm.relay import relay
 
-from .dialects import Dialect, parse
+from .dialects import Dialect
+from .parsed import Parsed
 from .prompt import Prompt
-from .react import before_observation
-from .reasoning import ReasoningFilter, ReasoningStyle, split_reasoning
-from .streaming import SpeechFilter
+from .react import Options, before_observation, read_text
+from .rules import check
 from .text_transcript import ANSWER, UNREADABLE, TextTranscript, read_messages
 
 _STOP = ("\nObservation:",)
@@ -76,8 +77,11 @@ class TextReAct:
         self._examples = tuple(examples)
         self._prompt = Prompt.of(template, dialect=dialect)
         self._strict = strict
-        self._style = ReasoningStyle(traits_of(llm).opens_thinking)
-        accepts = not talks or traits_of(llm).takes_stop
+        traits = traits_of(llm)
+        self._family = family_of(self.model, traits)
+        # A prompt of this class has no template around it if the model only completes it.
+        self._is_opened = talks and (traits.opens_thinking or self._family.opens_thinking)
+        accepts = not talks or traits.takes_stop
         self._stop = (_STOP if stop and accepts else ()) if isinstance(stop, bool) else tuple(stop)
 
     def check_settings(self, settings: ModelSettings) -> None:
@@ -110,24 +114,29 @@ class TextReAct:
         return self._read(request, await self._chat_model.complete(self._chat(request)))
 
     async def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
-        """The thoughts and the answer as they arrive, if the model streams; the response is last.
+        """The thought and the answer as they arrive, if the model streams; the response is last.
 
-        Reasoning is left out. If the prompt opens it, so that only its end is marked, this is known from the
-        model's traits (`opens_thinking`) or after the first such reply; until then, it is passed on.
+        Reasoning and calls are left out. Whatever is shown is the beginning of the thought, then of the
+        answer.
         """
         self.check_settings(request.settings)
         if self._chat_model is None:
             yield await self.complete(request)
             return
-        speech, reasoning = SpeechFilter(), ReasoningFilter(self._style)
+        reader, shown, has_streamed = self._options(request).reader(), "", False
         async with aclosing(relay(self._chat_model, self._chat(request))) as items:
             async for item in items:
-                if isinstance(item, TextChunk) and (text := speech.feed(reasoning.feed(item.text))):
-                    yield TextChunk(text)
-                elif isinstance(item, LlmResponse):
-                    if text := speech.feed(reasoning.end()) + speech.end():
+                if isinstance(item, TextChunk):
+                    has_streamed = True
+                    if text := reader.feed(item.text):
+                        shown += text
                         yield TextChunk(text)
-                    yield self._read(request, item)
+                elif isinstance(item, LlmResponse):
+                    parsed = self._parsed(request, item)
+                    said = "\n".join(filter(None, [parsed.thought, parsed.answer])) if parsed else ""
+                    if has_streamed and said.startswith(shown) and len(said) > len(shown):
+                        yield TextChunk(said[len(shown) :])
+                    yield self._response(request, item, parsed)
 
     async def _continue(self, llm: Any, request: LlmRequest) -> str:
         settings = _settings_of_text(request.settings)
@@ -156,21 +165,36 @@ class TextReAct:
             output_schema=request.output_schema,
         )
 
-    def _read(self, request: LlmRequest, reply: LlmResponse) -> LlmResponse:
-        """The reply with its parsed calls or answer. A reply that is not text is returned unchanged."""
+    def _options(self, request: LlmRequest, *, truncated: bool = False, is_reasoned: bool = False) -> Options:
+        return Options(
+            self._prompt.dialect.grammar,
+            strict=self._strict and bool(request.tools),
+            truncated=truncated,
+            family=self._family,
+            is_opened=self._is_opened and not is_reasoned,  # else its server has taken the reasoning out
+            tools=frozenset(tool.name.casefold() for tool in request.tools),
+        )
+
+    def _parsed(self, request: LlmRequest, reply: LlmResponse) -> Parsed | None:
+        """The parsed text of a reply; None if there is none to parse."""
         content: Any = reply.content
         if not isinstance(content, str):
-            return reply  # the runtime reports the error
+            return None  # the runtime reports the error
+        if reply.tool_calls or (not content.strip() and reply.finish_reason != "stop"):
+            return None
         truncated = reply.finish_reason == "length"
-        if reply.tool_calls or (not reply.content.strip() and reply.finish_reason != "stop"):
-            return reply
-        parsed = parse(
-            reply.content,
-            strict=self._strict and bool(request.tools),
-            dialect=self._prompt.dialect,
-            truncated=truncated,
-            tools=request.tools,
+        parsed = read_text(
+            content, self._options(request, truncated=truncated, is_reasoned=bool(reply.reasoning))
         )
+        return parsed if truncated and parsed.kind == "malformed" else check(parsed, request.tools)
+
+    def _read(self, request: LlmRequest, reply: LlmResponse) -> LlmResponse:
+        return self._response(request, reply, self._parsed(request, reply))
+
+    def _response(self, request: LlmRequest, reply: LlmResponse, parsed: Parsed | None) -> LlmResponse:
+        """The reply with its parsed calls or answer. A reply that is not text is returned unchanged."""
+        if parsed is None:
+            return reply
         match parsed.kind:
             case "final":
                 mark = ANSWER if request.output_schema is not None else reply.opaque
@@ -178,7 +202,7 @@ class TextReAct:
                 cited = within(reply.citations, reply.content, answer)
                 return replace(reply, content=answer, opaque=mark, citations=cited)
             case "malformed":
-                return self._unreadable(reply, parsed.reason, truncated=truncated)
+                return self._unreadable(reply, parsed.reason, truncated=reply.finish_reason == "length")
             case "action":
                 ids = _free_ids(request.messages)
                 calls = tuple(ToolCall(next(ids), call.name, call.args) for call in parsed.calls)
@@ -191,7 +215,7 @@ class TextReAct:
                 )
 
     def _unreadable(self, reply: LlmResponse, reason: str, *, truncated: bool) -> LlmResponse:
-        said = before_observation(split_reasoning(reply.content).text or reply.content)
+        said = before_observation(reply.content, self._family)
         cut = "Your reply was cut off at the token limit: be briefer. " if truncated else ""
         return replace(
             reply,

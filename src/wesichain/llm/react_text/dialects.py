@@ -11,18 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from wesichain.core import JsonValue, ToolSpec
-from wesichain.core.internal import Value, dump_json, is_array, is_object, replace
+from wesichain.core.internal import LlmTraits, Value, dump_json, is_array, is_object
 from wesichain.errors import ConfigError
 from wesichain.llm.calls import spaced_json
+from wesichain.llm.families import family_of
 
 from .inputs import Input, read_input, read_name, tidy
 from .lenient import load
-from .native import NO_TOOL, named_call
-from .parsed import NoCallError, Parsed, TextCall, TextReading, action, malformed
-from .react import BOTH, REACT_GRAMMAR, SEVERAL, Grammar, called, read_text, remark_in
-from .reasoning import ReasonedText, split_reasoning
+from .native import NO_TOOL
+from .parsed import NoCallError, Parsed, TextCall, TextReading, malformed
+from .react import REACT_GRAMMAR, SEVERAL, Grammar, Options, called, read_text
 from .rules import check
-from .structure import TextReply
 
 
 def _react_action(name: str, args: JsonValue) -> str:
@@ -52,49 +51,33 @@ def parse(
     dialect: str | Dialect = "react",
     truncated: bool = False,
     tools: Sequence[ToolSpec] = (),
+    family: str = "",
+    opens_thinking: bool = False,
 ) -> Parsed:
     """Parse one reply of a text model. Never raises for a text, and takes linear time.
 
     `strict`: text without any marker is malformed, not a final answer. `truncated`: the reply was cut off at
     the token limit, so that an input is only accepted if it is complete. `tools` are the offered tools. A
-    call of an unknown tool, or one that is not pure, has to be the end of the reply.
+    call of an unknown tool, or one that is not pure, has to be the end of the reply. `family` and
+    `opens_thinking` are
+    the model's traits.
     """
     if text is None:
         return malformed("there is no reply")
     given: Any = text  # a user's model may return anything
     if not isinstance(given, str):
         return malformed(f"the reply is {type(given).__name__}, not text")
-    parsed = read_reply(text, find_dialect(dialect), strict=strict, truncated=truncated)
+    row = family_of("", LlmTraits(family=family))
+    options = Options(
+        find_dialect(dialect).grammar,
+        strict,
+        truncated,
+        row,
+        opens_thinking or row.opens_thinking,
+        frozenset(tool.name.casefold() for tool in tools) if tools else None,
+    )
+    parsed = read_text(text, options)
     return parsed if truncated and parsed.kind == "malformed" else check(parsed, tools)
-
-
-def read_reply(text: str, dialect: Dialect, *, strict: bool, truncated: bool) -> Parsed:
-    """Parse a reply, without the rules that depend on its tools."""
-    reasoned = split_reasoning(text)
-    if reasoned.is_open:
-        return malformed("the reasoning never ends; close it, and write the reply after it")
-    if reasoned.calls:
-        return _read_messages(reasoned, truncated=truncated)
-    strict = strict and not reasoned.is_final
-    parsed = read_text(reasoned.text, dialect.grammar, strict=strict, truncated=truncated)
-    if parsed.kind != "action" or not reasoned.remark:
-        return parsed
-    return replace(parsed, remark=f"{parsed.remark}\n{reasoned.remark}".strip())
-
-
-def _read_messages(reasoned: ReasonedText, *, truncated: bool) -> Parsed:
-    """Parse calls that are messages to functions: all of them, or none."""
-    before, thought = TextReply(reasoned.lead), reasoned.reasoning
-    if reasoned.is_final or before.decides():
-        return malformed(BOTH, thought=thought)
-    try:
-        read = [named_call(name, tidy(given) or "{}", closed=truncated) for name, given in reasoned.calls]
-        behind = remark_in(reasoned.remark)
-    except NoCallError as error:
-        return malformed(str(error), thought=thought)
-    remarks = [before.introduction(len(before.text)), *(reading.remark for reading in read), behind]
-    calls = [call for reading in read for call in reading.calls]
-    return action(*calls, thought=thought, remark="\n".join(filter(None, remarks)))
 
 
 def find_dialect(dialect: str | Dialect) -> Dialect:

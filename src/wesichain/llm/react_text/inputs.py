@@ -137,6 +137,12 @@ def without_lead(text: str) -> str:
     return text[found.end() :] if found else text
 
 
+def after_lead(text: str, at: int) -> int:
+    """Where the JSON at this place begins, behind the markdown before it."""
+    found = _LEAD.match(text, at)
+    return found.end() if found else at
+
+
 def read_name(text: str) -> tuple[str, str]:
     """The name in an action line, without markdown ("" if there is none), and the text after it."""
     line, _, more = text.strip().partition("\n")

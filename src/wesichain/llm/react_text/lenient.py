@@ -71,6 +71,17 @@ def load(text: str, *, closed: bool = False) -> tuple[Any, str]:
         return _load(text.replace("{{", "{").replace("}}", "}"), closed=True)
 
 
+def end_of(text: str, at: int) -> int | None:
+    """Where the JSON that begins at a place ends; None if it does not end, or is not almost JSON."""
+    rest = text[at:]
+    try:
+        if rest.startswith("{{"):
+            return len(text) - len(_load(rest[1:], closed=True)[1].removeprefix("}"))
+        return len(text) - len(load(rest, closed=True)[1])
+    except CodecError:
+        return None
+
+
 def _load(text: str, *, closed: bool) -> tuple[Any, str]:
     if not text.startswith(tuple(_CLOSER)):
         raise CodecError("not JSON: it begins with neither an object nor an array")

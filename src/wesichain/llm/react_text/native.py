@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 from wesichain.core import JsonValue
 from wesichain.core.internal import dump_json, is_array, is_object, parse_json
 from wesichain.errors import CodecError
 
-from .inputs import check_encoding, clean_name, without_lead
+from .inputs import after_lead, check_encoding, clean_name, without_lead
 from .lenient import load
 from .parsed import END_TOKEN, NoCallError, TextCall, TextReading
 
@@ -79,42 +80,48 @@ CALL_START = re.compile(
     r"|<function=|<invoke\s|<function_calls>"
 )
 _BAR = "<[|\uff5c]tool[_\u2581]call[_\u2581]"
-
-
-class _Form(NamedTuple):
-    """The native format of a family of models: the marks that begin and end a call (JSON needs no end), and
-    the separator of its name and its arguments. `is_tag`: the name is in the opening mark."""
-
-    opens: str
-    closes: re.Pattern[str] | None = None
-    separator: re.Pattern[str] = re.compile(
-        r"<\|tool_call_argument_begin\|>|<[|\uff5c]tool\u2581sep[|\uff5c]>|\[ARGS\]|(?=<arg_key>)"
-    )
-    is_tag: bool = False
-
-
-_FUNCTION = _Form("<function=", re.compile("</function>"), re.compile(">"), is_tag=True)
-_FORMS = (
-    _FUNCTION,
-    _Form(r'<invoke\s++name="', re.compile("</invoke>"), re.compile(r'"\s*+>'), is_tag=True),
-    _Form("<tool_call>", re.compile("</tool_call>")),
-    _Form(f"{_BAR}begin[|\uff5c]>", re.compile(f"{_BAR}end[|\uff5c]>")),
-    _Form(r"<tool_calls>(?=\s{0,19}[\[{])|\[TOOL_CALLS\]|<\|python_tag\|>"),
+# The marks that begin a call, by the form of what follows.
+_OPENER = re.compile(
+    rf"""(?P<function><function=)|(?P<invoke><invoke\s++name=")|(?P<list><tool_calls>(?=\s{{0,19}}[\[{{])
+     |\[TOOL_CALLS\]|<\|python_tag\|>)|(?P<call><tool_call>)|(?P<bar>{_BAR}begin[|\uff5c]>)""",
+    re.VERBOSE,
 )
-_OPENER = re.compile("|".join(f"({form.opens})" for form in _FORMS))
+_CLOSERS = {
+    "function": re.compile("</function>"),
+    "invoke": re.compile("</invoke>"),
+    "call": re.compile("</tool_call>"),
+    "bar": re.compile(f"{_BAR}end[|\uff5c]>"),
+}
+# Between a name and its arguments; `[CALL_ID]` has an id of Mistral's.
+_SEPARATOR = re.compile(
+    r"<\|tool_call_argument_begin\|>|<[|\uff5c]tool\u2581sep[|\uff5c]>|(?:\[CALL_ID\][\w-]*+)?+\[ARGS\]|(?=<arg_key>)"
+)
 _VALUE = re.compile(
     r"""<parameter(?:=(?P<plain>[^<>\s]{1,64})|\s++name="(?P<named>[^"<>]{1,64})"[^<>]{0,40})>
       |<arg_key>(?P<key>[^<>]{1,64})</arg_key>\s*+<arg_value>""",
     re.VERBOSE,
 )
+# Marks of the forms whose values are not delimited as strings are; a value with one may be two.
+_OWN_MARKS = {
+    "function": re.compile(r"</?+(?:function|parameter|tool_call)[\s=>]"),
+    "invoke": re.compile(r"</?+(?:invoke|parameter|function_calls)[\s=>]"),
+    "call": re.compile(r"</?+(?:arg_key|arg_value|tool_call)>"),
+}
 # Marks without meaning around and between calls: special tokens, and elements around several calls.
 AROUND_CALLS = re.compile(
     rf"{END_TOKEN.pattern}|</?+(?:\w{{1,20}}[:_])?(?:tool|function)_calls?>|</function>"
 )
 _NO_NAME = re.compile(r'[\n<>"]')
+_NOISE = re.compile(r"[ \t\r\n`}\]]*+")
 _MORE = "there is more in the call than one JSON object"
 _UNFINISHED = "a call was begun and not finished"
 NO_TOOL = "the call does not name a tool"
+
+
+def dialect_of(text: str, at: int) -> str:
+    """The form of the native call at this place; calls of one reply have one form."""
+    found = _OPENER.search(text, at)
+    return found.lastgroup or "" if found else ""
 
 
 def read_native(text: str, at: int) -> tuple[TextReading, int]:
@@ -125,15 +132,16 @@ def read_native(text: str, at: int) -> tuple[TextReading, int]:
     opener = _OPENER.search(text, at)
     if opener is None or without_markers(text[at : opener.start()]):
         raise NoCallError(_UNFINISHED)
-    form = _FORMS[(opener.lastindex or 1) - 1]
-    closer = form.closes.search(text, opener.end()) if form.closes else None
-    body = text[opener.end() : closer.start() if closer else len(text)]
-    calls, rest, *_ = _read_body(form, body)
-    if form.closes is None:
-        return TextReading(calls), len(text) - len(rest)
-    if rest.strip(" \t\r\n`}]"):
-        raise NoCallError(_MORE)
-    return TextReading(calls), closer.end() if closer else len(text)
+    form, start = opener.lastgroup or "", opener.end()
+    calls, end = (_tagged if form in ("function", "invoke") else _untagged)(text, start, form)
+    if form == "list":
+        return TextReading(calls), end
+    end = _NOISE.match(text, end).end()  # type: ignore[union-attr]
+    if closer := _CLOSERS[form].match(text, end):
+        return TextReading(calls), closer.end()
+    if without_markers(text[end:]):
+        raise NoCallError(_MORE if _CLOSERS[form].search(text, end) else _UNFINISHED)
+    return TextReading(calls), len(text)
 
 
 def without_markers(text: str) -> str:
@@ -143,35 +151,51 @@ def without_markers(text: str) -> str:
     return " ".join(text.split()).strip("` ")
 
 
-def _read_body(form: _Form, body: str) -> TextReading:
-    """The calls between two marks, and the text after them: JSON with the name, or a name and an input."""
-    start = without_lead(body)
-    if not form.is_tag and start.startswith(("{", "[")):
-        return json_calls(start, closed=True)
-    if not form.is_tag and start.startswith(_FUNCTION.opens):
-        inside, _, behind = start.removeprefix(_FUNCTION.opens).partition("</function>")
-        found = _read_body(_FUNCTION, inside)
-        if found.remark.strip():
-            raise NoCallError(_MORE)
-        return found._replace(remark=behind)
-    name, given = _split_name(form, body)
-    if without_lead(given).startswith(("{", "[")):
-        return named_call(name, given, closed=True)
-    return TextReading([_call(name, _values(name, given), is_raw=True)])
-
-
-def _split_name(form: _Form, body: str) -> tuple[str, str]:
-    separator = form.separator.search(body)
+def _untagged(text: str, at: int, form: str) -> tuple[Sequence[TextCall], int]:
+    """The calls behind a mark without a name, and their end: JSON with the names, or a name and an input."""
+    start = after_lead(text, at)
+    if text.startswith(("{", "["), start):
+        found = json_calls(text[start:], closed=True)
+        return found.calls, len(text) - len(found.remark)
+    if text.startswith("<function=", start):
+        calls, end = _tagged(text, start + len("<function="), "function")
+        closer = _CLOSERS["function"].match(text, end)
+        return calls, closer.end() if closer else end
+    separator = _SEPARATOR.search(text, at)
     if separator is None:
         raise NoCallError(_UNFINISHED)
-    name, given = body[: separator.start()].strip(), body[separator.end() :]
+    name, end = text[at : separator.start()].strip(), separator.end()
     if name == "function":  # the name is on the next line
-        name, _, given = given.strip().partition("\n")
+        end = _NOISE.match(text, end).end()  # type: ignore[union-attr]
+        line = text.find("\n", end)
+        name, end = text[end : line if line >= 0 else len(text)].strip(), line if line >= 0 else len(text)
     if separator.group().startswith("<|"):
         name = name.removeprefix("functions.").partition(":")[0]
-    if not name or len(name) > 64 or _NO_NAME.search(name) or not (given or form.is_tag):
+    return _named(text, name, end, form)
+
+
+def _tagged(text: str, at: int, form: str) -> tuple[Sequence[TextCall], int]:
+    """The call whose opening mark has its name, and the end of its input."""
+    separator = re.compile(">" if form == "function" else r'"\s*+>').search(text, at)
+    if separator is None:
         raise NoCallError(_UNFINISHED)
-    return name.strip(), given
+    return _named(text, text[at : separator.start()].strip(), separator.end(), form)
+
+
+def _named(text: str, name: str, at: int, form: str) -> tuple[Sequence[TextCall], int]:
+    """The call of a tool with the JSON object, or the values, at a place."""
+    if not name or len(name) > 64 or _NO_NAME.search(name):
+        raise NoCallError(_UNFINISHED)
+    start = after_lead(text, at)
+    if text.startswith(("{", "["), start):
+        found = named_call(name, text[start:], closed=True)
+        return found.calls, len(text) - len(found.remark)
+    if form in ("list", "bar"):
+        raise NoCallError(
+            _UNFINISHED if not text[at:].strip() else f"the input of {name!r} is not one JSON object"
+        )
+    args, end = _values(name, text, at, _OWN_MARKS[form])
+    return [_call(name, args, is_raw=True)], end
 
 
 def named_call(name: str, text: str, *, closed: bool) -> TextReading:
@@ -196,25 +220,41 @@ def _call(name: str, args: JsonValue, *, is_raw: bool = False) -> TextCall:
     return TextCall(name, args, dump_json(args), is_raw=is_raw)
 
 
-def _values(name: str, body: str) -> dict[str, JsonValue]:
-    """`<parameter=key>value</parameter>`s, or `<arg_key>key</arg_key><arg_value>value</arg_value>`s."""
+def _values(name: str, text: str, at: int, own: re.Pattern[str]) -> tuple[dict[str, JsonValue], int]:
+    """`<parameter=key>value</parameter>`s, or `<arg_key>key</arg_key><arg_value>value</arg_value>`s, and
+    their end.
+
+    A value is kept as it is written, without the line breaks at its ends that some templates write. With a
+    mark of
+    its form (`own`) in it, its end is unsure.
+    """
     args: dict[str, JsonValue] = {}
-    at = 0
-    for opener in _VALUE.finditer(body):
-        if opener.start() < at:
-            continue
-        at = body.find("</arg_value>" if opener["key"] else "</parameter>", opener.end())
+    while True:
+        at = _BLANKS.match(text, at).end()  # type: ignore[union-attr]
+        opener = _VALUE.match(text, at)
+        if opener is None:
+            break
+        closing = "</arg_value>" if opener["key"] else "</parameter>"
+        at = text.find(closing, opener.end())
         if at < 0:
             raise NoCallError(f"a parameter of {name!r} does not end")
-        value = body[opener.end() : at]
-        if opener["plain"]:  # in this format, the value is on its own line
-            value = value.removeprefix("\n").removesuffix("\n")
-        elif opener["key"]:
-            value = value.strip()
+        value = text[opener.end() : at]
         key = (opener["plain"] or opener["named"] or opener["key"]).strip()
+        if own.search(value):
+            raise NoCallError(f"the value of {key!r} has a mark of a call in it; write the call as JSON")
+        if opener["plain"]:
+            value = value.removeprefix("\n").removesuffix("\n")
         if key in args:
             raise NoCallError(f"the call gives {key!r} twice")
-        args[key] = value
-    if body.strip() and not args:
-        raise NoCallError(f"the input of {name!r} is not one JSON object")
-    return args
+        args[key], at = value, at + len(closing)
+    end = own.search(text, at)
+    if text[at : end.start() if end else len(text)].strip():
+        raise NoCallError(
+            f"there is text between the parameters of {name!r}"
+            if args
+            else f"the input of {name!r} is not one JSON object"
+        )
+    return args, at
+
+
+_BLANKS = re.compile(r"\s*+")

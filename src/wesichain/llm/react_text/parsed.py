@@ -95,36 +95,3 @@ def is_placeholder(text: str) -> bool:
 
 # The end of a turn in a model's template, which some servers leave in the text.
 END_TOKEN = re.compile("</s>|<end_of_turn>|<eos>|<[|\uff5c][^<>|\uff5c]{1,60}[|\uff5c]>")
-# A token of a template, or the label of the next speaker.
-_TOKENS = re.compile(
-    r"(?<![`\"'])(?:<\|(?:im_end|im_start|eot_id|end_of_text|endoftext|start_header_id|end|start|return|user|assistant|system)\|>"
-    r"|</s>|<s>|\[/?INST\]|<(?:start|end)_of_turn>|<\|?eos\|?>"
-    r"|<\uff5c(?:(?:begin|end)\u2581of\u2581sentence|User|Assistant)\uff5c>)"
-)
-_LABELS = re.compile(
-    r"^(?:[ \t*#]*+(?:(?P<asked>question)|human|user|assistant|system)"
-    r"|###[ \t]*+(?:instruction|input|response))"
-    r"[ \t]*+\d*+[ \t]*+\**+[:>]",
-    re.IGNORECASE | re.MULTILINE,
-)
-_ANSWERED = re.compile(r"[^\n]*+\n\s*+\**+(?:a|answer)\b", re.IGNORECASE)
-
-
-def without_run_on(text: str) -> str:
-    """An answer without the turns that the model made up behind it."""
-    if "<" in text or "[" in text:
-        token = _TOKENS.search(text, len(text) - len(text.lstrip()) + 1)
-        if token and text[: token.start()].strip():
-            text = text[: token.start()]
-    if ":" not in text and ">" not in text:
-        return text
-    for label in _LABELS.finditer(text):
-        before = text[: label.start()].strip()
-        is_content = not before or before.endswith((":", "\uff1a"))
-        if label["asked"] and _ANSWERED.match(text, label.end()):  # questions and answers are an answer's own
-            is_content = True
-        if not is_content:
-            return text[: label.start()].rstrip(" \t\r\n-=_#*")
-        if not before or not label["asked"]:
-            return text  # a dialogue from its first line on
-    return text

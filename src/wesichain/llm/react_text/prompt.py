@@ -24,8 +24,8 @@ from wesichain.errors import ConfigError
 from wesichain.llm.calls import spaced_json
 
 from .dialects import Dialect, find_dialect
+from .reader import quote
 from .signature import describe, describe_schema
-from .structure import quote
 from .text_transcript import TextQuestion, TranscriptStep, steps_of
 
 _HEAD = """\

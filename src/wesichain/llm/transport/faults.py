@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from math import isfinite
 from typing import Any, ClassVar
 
-from wesichain.core.internal import Value, is_array, is_object, mask_secrets, parse_json
+from wesichain.core.internal import SecretIndex, Value, is_array, is_object, mask_secrets, parse_json
 from wesichain.errors import CodecError, LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
 from wesichain.llm.calls import as_object, as_objects
 
@@ -42,15 +42,19 @@ _STATUS_OF = {
 
 
 class Endpoint(Value):
-    """The server that a client calls. No error text has the key, or more of the address than the host."""
+    """The server that a client calls. No error text has the key, or more of the address than the host.
 
-    __aside__: ClassVar[tuple[str, ...]] = ("key",)
+    `sent` are the values in the address and the headers, which a server may repeat in its errors.
+    """
+
+    __aside__: ClassVar[tuple[str, ...]] = ("key", "sent")
 
     host: str
     model: str
     key_variable: str
     key: str = ""
     is_borrowed: bool = False  # the SDK's client, and its key, belong to the caller
+    sent: SecretIndex | None = None
 
     def refused(self, status: int, body: str, *, headers: Mapping[str, str], now: float) -> LlmError:
         """The error for an HTTP status that is not a success."""
@@ -71,7 +75,7 @@ class Endpoint(Value):
 
     def unreachable(self, error: BaseException) -> LlmTransportError:
         """The error for a connection that could not be opened, or was closed before the reply began."""
-        why = self._line(str(error)) or type(error).__name__
+        why = self.line(str(error)) or type(error).__name__
         return LlmTransportError(
             f"cannot reach {self.host}: {why}; check base_url and the network", retryable=True
         )
@@ -92,13 +96,13 @@ class Endpoint(Value):
 
     def cut(self, error: BaseException | None = None) -> LlmResponseError:
         """The error for a reply that was cut off."""
-        why = f" ({self._line(str(error)) or type(error).__name__})" if error else ""
+        why = f" ({self.line(str(error)) or type(error).__name__})" if error else ""
         return LlmResponseError(f"the reply of {self.host} was cut off{why}; try again", retryable=True)
 
     def unreadable(self, what: str) -> LlmResponseError:
         """The error for a 200 response whose body is not a reply."""
         return LlmResponseError(
-            f"{self.host} answered 200 with {self._line(what)}; check that base_url is the API itself",
+            f"{self.host} answered 200 with {self.line(what)}; check that base_url is the API itself",
             retryable=True,
         )
 
@@ -115,7 +119,7 @@ class Endpoint(Value):
         retryable = is_temporary and "insufficient_quota" not in names
         if verdict in ("true", "false"):  # what the provider says counts more than the status
             retryable = verdict == "true"
-        detail = f": {self._line(words)}" if words.strip() else ""
+        detail = f": {self.line(words)}" if words.strip() else ""
         advice = _WITHOUT if _UNABLE.search(words[:1000]) else self._advice(status, names)
         message = f"{self.host} answered {status}{detail}; {advice}"
         kind = LlmTransportError if is_temporary else LlmRejectedError
@@ -146,10 +150,26 @@ class Endpoint(Value):
             return "the provider is overloaded or failing: try again later"
         return "the request was not accepted: change it"
 
-    def _line(self, text: str) -> str:
-        """Text from outside as one short printable line, without secrets that the process holds."""
-        line = " ".join(mask_secrets(text).split())
+    def line(self, text: str) -> str:
+        """Text from outside as one short printable line, without secrets."""
+        line = " ".join(mask_secrets(text, sent=self.sent).split())
         return "".join(char for char in line[:300] if char.isprintable())
+
+    def masked(self, error: BaseException) -> BaseException:
+        """The error of an SDK, whose text, and those of its causes, may repeat what a server has sent."""
+        each: BaseException | None = error
+        seen: set[int] = set()
+        while each is not None and id(each) not in seen:
+            seen.add(id(each))
+            each.args = tuple(
+                mask_secrets(str(arg), sent=self.sent) if _is_text(arg) else arg for arg in each.args
+            )
+            each = each.__cause__ or each.__context__
+        return error
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str | bytes | bytearray | Exception)
 
 
 def retry_after(headers: Mapping[str, str], *, now: float) -> float | None:
@@ -186,6 +206,8 @@ def _message_and_names(error: object) -> tuple[str, tuple[str, ...]]:
     if not is_object(error):
         return (error if isinstance(error, str) else ""), ()
     words = next((error[key] for key in ("message", "detail", "msg") if isinstance(error.get(key), str)), "")
+    if isinstance(parameter := error.get("param"), str) and parameter not in words:
+        words += f" ({parameter})"
     names = [error.get(key) for key in ("code", "type", "status")]
     return words, tuple(name for name in names if isinstance(name, str))
 

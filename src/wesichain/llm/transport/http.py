@@ -17,7 +17,16 @@ from typing import Any, Protocol, TypeAlias
 import httpx2
 
 from wesichain.core import JsonValue, LlmResponse, ToolCall, to_json
-from wesichain.core.internal import StreamItem, Value, around, is_object, name_reply, parse_json, replace
+from wesichain.core.internal import (
+    SecretIndex,
+    StreamItem,
+    Value,
+    around,
+    is_object,
+    name_reply,
+    parse_json,
+    replace,
+)
 from wesichain.errors import CodecError, ConfigError, LlmError, LlmResponseError, LlmTransportError
 from wesichain.llm.calls import ToolNames, as_string
 from wesichain.llm.finish_reasons import Ending, ending_of, with_ending
@@ -31,6 +40,7 @@ from .sse import SseEvent
 _CONNECT_SECONDS = 10.0
 _DRAIN_SECONDS = 0.1
 _ERROR_BYTES = 65_536  # read from the body of an error
+_LONGEST_SECRET = 4096  # where the body is cut, half a secret would not be found
 
 
 class ProviderRoute(Value):
@@ -88,7 +98,7 @@ class Reply(ABC):
         """The response with the finish reason for the provider's `word`; if that is empty, it is inferred."""
         ending: Ending = "tool_calls" if response.tool_calls else "stop"
         if word:
-            ending = ending_of(word, table, host=self._endpoint.host)
+            ending = ending_of(word, table, self._endpoint)
         return with_ending(response, ending, word=word)
 
     def unreadable(self, body: object, what: str) -> LlmError:
@@ -118,6 +128,7 @@ class HttpTransport:
         max_bytes: int,
         scanner: Callable[[], Scanner],
         is_borrowed: bool,
+        sent: SecretIndex | None = None,
     ) -> None:
         if max_bytes < 1:
             raise ConfigError(
@@ -127,6 +138,7 @@ class HttpTransport:
         self._key = key_function(key)
         self._scanner = scanner
         self._is_borrowed = is_borrowed
+        self._sent = sent  # values that no error may repeat
         self._limits = limits
         self._max_bytes = max_bytes
         self._connections = PerLoop(self._open_connection)
@@ -216,7 +228,7 @@ class HttpTransport:
                         )
                     yield chunk
         except (httpx2.HTTPError, OSError) as error:
-            raise endpoint.cut(error) from error
+            raise endpoint.cut(error) from endpoint.masked(error)
 
     @asynccontextmanager
     async def _open(
@@ -231,8 +243,8 @@ class HttpTransport:
         try:
             async with self._within_deadline(endpoint):
                 response = await route.post(content, stream, key)
-        except httpx2.InvalidURL as error:  # some SDKs check the address with the first request
-            raise _invalid_url(error) from None
+        except httpx2.InvalidURL:  # some SDKs check the address with the first request
+            raise _invalid_url() from None
         except (_StatusError, route.sdk_error, httpx2.HTTPError, OSError) as error:
             cause = error.__cause__ or error
             refused = cause if isinstance(cause, _StatusError) else _status_error_in(error)
@@ -241,7 +253,7 @@ class HttpTransport:
                 raise endpoint.refused(
                     refused.status, refused.body, headers=refused.headers, now=now
                 ) from None
-            raise endpoint.unreachable(cause) from error
+            raise endpoint.unreachable(cause) from endpoint.masked(error)
         try:
             yield endpoint, response
         finally:
@@ -258,7 +270,7 @@ class HttpTransport:
 
     def _open_connection(self) -> _Connection:
         if self._is_borrowed:
-            return _Connection(self._connect(None), _keep_open(None))
+            return _Connection(self._route(None), _keep_open(None))
         # The deadline bounds every wait; a host that does not accept the connection fails sooner.
         http = httpx2.AsyncClient(
             verify=certificates(),
@@ -268,9 +280,13 @@ class HttpTransport:
             event_hooks={"response": [_raise_for_status]},
         )
         try:
-            return _Connection(self._connect(http), _keep_open(http))
-        except httpx2.InvalidURL as error:
-            raise _invalid_url(error) from None
+            return _Connection(self._route(http), _keep_open(http))
+        except httpx2.InvalidURL:
+            raise _invalid_url() from None
+
+    def _route(self, http: httpx2.AsyncClient | None) -> ProviderRoute:
+        route = self._connect(http)
+        return replace(route, endpoint=replace(route.endpoint, sent=self._sent))
 
     def _overdue(self, seconds: float) -> LlmError:
         return self._connections.get().route.endpoint.overdue(seconds)
@@ -339,8 +355,8 @@ async def _request_key(function: Callable[[], Awaitable[str]], endpoint: Endpoin
         ) from error
 
 
-def _invalid_url(error: httpx2.InvalidURL) -> ConfigError:
-    return ConfigError(f"base_url is not an address ({error}); check its spelling")
+def _invalid_url() -> ConfigError:
+    return ConfigError("base_url is not an address such as https://host/v1; check its spelling")
 
 
 class _StatusError(Exception):
@@ -376,7 +392,8 @@ async def _raise_for_status(response: httpx2.Response) -> None:
                 body += chunk
                 if len(body) >= _ERROR_BYTES:
                     break
-    text = body[:_ERROR_BYTES].decode("utf-8", errors="replace")
+    end = _ERROR_BYTES - _LONGEST_SECRET if len(body) > _ERROR_BYTES else _ERROR_BYTES
+    text = body[:end].decode("utf-8", errors="replace")
     raise _StatusError(response.status_code, text, headers=response.headers)
 
 

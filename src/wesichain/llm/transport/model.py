@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, ClassVar, Protocol, Self, TypedDict
@@ -21,21 +22,24 @@ from wesichain.core.internal import (
     register_secret,
     register_url,
     say_omitted,
+    sent_secrets,
     streams_to_listener,
 )
 from wesichain.errors import ConfigError, LlmRejectedError
 from wesichain.llm.calls import ToolNames, checked_options
-from wesichain.llm.foreign_text import ForeignText
-from wesichain.llm.react_text.reasoning import ReasoningStyle
+from wesichain.llm.families import family_of
+from wesichain.llm.react_text.chat import ChatText
 from wesichain.llm.relay import response_of
 from wesichain.llm.strict_forms import without_unset_nulls
-from wesichain.llm.supported_settings import SupportedSettings
+from wesichain.llm.supported_settings import SupportedSettings, rejected_setting
 
 from .faults import Endpoint
 from .http import Connect, HttpTransport, Reply, Scanner
 from .keys import Key
 from .retry_limits import TOTAL, RetryLimits
 from .sse import SseScanner
+
+_REJECTED = re.compile(r" answered (?:400|422)\b")
 
 
 class HttpSettings(TypedDict, total=False):
@@ -150,7 +154,7 @@ class HttpLlm:
         register_named(self._headers, owner=self)
         register_url(base_url, owner=self)
         self._options = checked_options(options)
-        self._style = ReasoningStyle()
+        self._family = family_of(model, self.traits)
         limits = RetryLimits(
             retries=retries, deadline=deadline, total=total, clock=clock or SystemClock(), chance=chance
         )
@@ -161,6 +165,10 @@ class HttpLlm:
             max_bytes=max_bytes,
             scanner=adapter.scanner,
             is_borrowed=client is not None,
+            sent=sent_secrets(
+                str(getattr(client, "base_url", "")) if base_url is None else base_url,
+                self._headers or _texts(getattr(client, "default_headers", {})),
+            ),
         )
 
     def check_settings(self, settings: ModelSettings) -> None:
@@ -178,7 +186,7 @@ class HttpLlm:
         """The reply to a request. If the request is rejected and `loosen` returns True, it is sent again."""
         self.check_settings(request.settings)
         adapter, names, has_begun = self._adapter, ToolNames.of(request), False
-        text = self._foreign_text(request, names)
+        text = self._chat_text(request, names)
         while True:
             omitted: list[str] = []
             wire = adapter.write(request, names, options=self._options, stream=stream, omitted=omitted)
@@ -194,7 +202,16 @@ class HttpLlm:
                 return
             except LlmRejectedError as error:
                 if has_begun or adapter.loosen is None or not adapter.loosen(error):
-                    raise
+                    raise self._explained(error, request.settings) from error.__cause__
+
+    def _explained(self, error: LlmRejectedError, settings: ModelSettings) -> LlmRejectedError:
+        """The rejection, with the setting that it names."""
+        words = str(error)
+        setting = rejected_setting(settings, words) if _REJECTED.search(words) else None
+        if setting is None:
+            return error
+        advice = f"{self.model!r} may not take {setting}: leave it out of the ModelSettings, or change it"
+        return LlmRejectedError(f"{words.rpartition(';')[0]}; {advice}", retryable=error.retryable)
 
     async def aclose(self) -> None:
         """Close the connections. They are also closed when the event loop ends."""
@@ -206,13 +223,13 @@ class HttpLlm:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def _foreign_text(self, request: LlmRequest, names: ToolNames) -> ForeignText | None:
+    def _chat_text(self, request: LlmRequest, names: ToolNames) -> ChatText | None:
         """The reader of reply texts; None for the provider's own server, which marks its reasoning."""
         if self._adapter.is_own:
             return None
-        self._style.opens_in_prompt |= self.traits.opens_thinking
         tools = request.tools if self._adapter.has_text_calls else ()
-        return ForeignText(tools, self._style, names.from_wire, self.traits.text_calls)
+        is_opened = self.traits.opens_thinking or self._family.opens_thinking
+        return ChatText(tools, self._family, is_opened, names.from_wire, self.traits.text_calls)
 
 
 def check_client(client: object, kind: type, name: str) -> None:
@@ -227,3 +244,9 @@ def _checked_headers(headers: Any) -> dict[str, str]:
         if not isinstance(name, str) or not isinstance(value, str) or not (name + value).isprintable():
             raise ConfigError(f"headers={{{name!r}: ...}}: names and values must be strings of one line")
     return given
+
+
+def _texts(values: Any) -> dict[str, str]:
+    """The string values of a mapping; SDKs have other objects among their headers."""
+    given: dict[Any, Any] = dict(values) if hasattr(values, "items") else {}
+    return {name: value for name, value in given.items() if isinstance(name, str) and isinstance(value, str)}

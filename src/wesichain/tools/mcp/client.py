@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -21,7 +22,7 @@ from wesichain.tools.context import ToolContext
 from wesichain.tools.definition import Tool, ToolWarning
 
 from .callbacks import Callbacks, decide
-from .connection import QUESTION, Connection
+from .connection import QUESTION, Connection, first_issue
 from .decode import McpPrompt, McpResource, read_prompt, read_resource, read_result, to_prompt, to_resource
 from .inflight import InFlightCall, InFlightCalls, outside_calls
 from .remote_tools import McpOptions, McpTool, ToolSelection
@@ -34,6 +35,11 @@ T = TypeVar("T")
 P = TypeVar("P", bound=types.PaginatedResult)
 _MAX_PAGES = 100
 _RESUBSCRIBE_SECONDS = 1.0
+_REFRESH_SECONDS = 1.0  # between two refreshes for announced changes
+# The SDK's errors for a body or an event that it cannot parse.
+_NO_MESSAGE = re.compile(
+    r"Failed to parse (?:JSON response|SSE message): .*(?:\n *(Invalid JSON: [^\[]*[^\[ ]))?"
+)
 _KINDS = {
     types.INVALID_PARAMS: ToolErrorKind.INVALID_INPUT,
     types.METHOD_NOT_FOUND: ToolErrorKind.NOT_FOUND,
@@ -62,6 +68,8 @@ class McpServer:
         self._background: set[asyncio.Task[None]] = set()
         self._replaced: set[Connection] = set()  # lost sessions whose last requests have not ended
         self._renewing = asyncio.Lock()
+        self._refreshing: asyncio.Task[None] | None = None
+        self._is_stale = False  # the list of tools has changed since it was read
         self._calls = InFlightCalls()
         self._changes: list[ResourceChanges] = []
 
@@ -184,7 +192,9 @@ class McpServer:
     async def _receive(self, message: object) -> None:
         """Handle a notification of the server."""
         if isinstance(message, types.ToolListChangedNotification):
-            self._in_background(self._refresh_known())
+            self._is_stale = True
+            if self._refreshing is None or self._refreshing.done():
+                self._refreshing = self._in_background(self._refresh_stale())
         if isinstance(message, types.ResourceUpdatedNotification):
             for changes in self._changes:
                 changes.announce(str(message.params.uri))
@@ -194,6 +204,13 @@ class McpServer:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
+
+    async def _refresh_stale(self) -> None:
+        """Read the list of tools after changes: once for all that are announced while it is read."""
+        while self._is_stale:
+            self._is_stale = False
+            await self._refresh_known()
+            await asyncio.sleep(_REFRESH_SECONDS)  # a server may announce changes without end
 
     async def _refresh_known(self) -> None:
         """Read the list of tools again. If that fails, the known tools stay, and calls report the error."""
@@ -459,9 +476,11 @@ class McpServer:
 
     def _failed(self, error: MCPError | ValidationError, what: str) -> ToolError:
         if isinstance(error, ValidationError):
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(part) for part in first["loc"])
-            text = f"MCP server {self.name!r}: {what} is not valid: {where}: {first['msg']}"
+            text = f"MCP server {self.name!r}: {what} is not valid: {first_issue(error)}"
+            return ToolError(self._redacted(text), ToolErrorKind.SERIALIZATION)
+        if error.code == types.PARSE_ERROR and (problem := _NO_MESSAGE.match(error.message)):
+            reason = problem[1] or "it is JSON, but not a JSON-RPC message"
+            text = f"MCP server {self.name!r}: {what} is not valid: {reason}"
             return ToolError(self._redacted(text), ToolErrorKind.SERIALIZATION)
         if error.code == types.CONNECTION_CLOSED:
             is_gone = error.message == "Connection closed"
@@ -484,7 +503,7 @@ class McpServer:
         for secret in self._transport.secrets:
             if len(secret) >= 6:  # shorter values would match ordinary text
                 text = text.replace(secret, "[redacted]")
-        return bounded(mask_secrets(text), 2_000)
+        return bounded(mask_secrets(text, sent=self._transport.sent), 2_000)
 
 
 async def _acknowledged(request: types.ClientRequest, by: Client) -> types.EmptyResult:

@@ -12,6 +12,8 @@ from contextlib import AbstractAsyncContextManager
 from math import inf
 from typing import Any, Literal, TypeVar, cast
 
+from pydantic import ValidationError
+
 from wesichain._version import __version__
 from wesichain.errors import ConfigError, ToolError, ToolErrorKind
 from wesichain.tools.running import settled
@@ -146,7 +148,12 @@ class Connection:
                 self._fault = self._unavailable(f"did not answer within {self._seconds:g} s")
         except Exception as error:  # noqa: BLE001  # raised by `open` and `use`
             cause = _first(error)
-            self._fault = cause if isinstance(cause, ConfigError) else self._unavailable(f"failed: {cause}")
+            reason = (
+                f"its answer is not valid: {first_issue(cause)}"
+                if isinstance(cause, ValidationError)
+                else cause
+            )
+            self._fault = cause if isinstance(cause, ConfigError) else self._unavailable(f"failed: {reason}")
         finally:
             self._fault = self._fault or self._unavailable("has been left")
             self._opened.set()
@@ -173,6 +180,12 @@ def _adapt_session(session: Any) -> None:
         return response.model_copy(update={"data": {QUESTION: question}})
 
     session.validate_tool_result, session.dispatch_input_request = unchecked, answered
+
+
+def first_issue(error: ValidationError) -> str:
+    """Return the first issue of an invalid message, without the values of the server."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
 
 
 def _first(error: Exception) -> Exception:

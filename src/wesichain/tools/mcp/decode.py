@@ -6,7 +6,7 @@ from binascii import a2b_base64
 from typing import Any, assert_never
 
 from wesichain.core import Audio, Document, Image, Message, Role
-from wesichain.core.internal import Media, Value, dump_json, parse_json
+from wesichain.core.internal import Media, Value, dump_json, is_array, is_object, parse_json
 from wesichain.errors import CodecError, ToolError, ToolErrorKind
 
 from .encode import WRAPPED
@@ -35,22 +35,47 @@ class McpPrompt(Value):
 def read_result(result: types.CallToolResult) -> Any:
     """Return the structured content of a result, or its text; with media, a list of texts and parts.
 
-    The structured content of a result with media is added as JSON text, unless a text contains it. An error
-    result raises `ToolError`.
+    The structured content of a result with media is added as JSON text, unless a text contains it. Media
+    inside it become parts too, and leave a label: as text, their base64 would cost thousands of tokens. An
+    error result raises `ToolError`.
     """
     items = [read_content(block) for block in result.content]
     if result.is_error:
         text = "\n".join(item if isinstance(item, str) else f"[{item.label}]" for item in items)
         raise ToolError(text or "the tool failed without a message", _kind(result))
-    data: Any = result.structured_content
-    if data is not None and (result.meta or {}).get(WRAPPED):
-        data = data["result"]
-    if any(not isinstance(item, str) for item in items):
-        has_data = data is None or any(isinstance(item, str) and _is_json_of(data, item) for item in items)
-        return items if has_data else [*items, dump_json(data)]
+    sent: Any = result.structured_content
+    if sent is not None and (result.meta or {}).get(WRAPPED):
+        sent = sent["result"]
+    media = {item.base64: item for item in items if not isinstance(item, str)}
+    data = _labelled(sent, media)
+    shown = {id(item) for item in items}
+    inside = [part for part in media.values() if id(part) not in shown]
+    if media:
+        copies = [isinstance(item, str) and data is not None and _is_json_of(sent, item) for item in items]
+        if data != sent:
+            items = [dump_json(data) if copy else item for item, copy in zip(items, copies, strict=True)]
+        return [*items, *([] if data is None or any(copies) else [dump_json(data)]), *inside]
     if data is not None:
         return data
     return "\n".join(item for item in items if isinstance(item, str)) if items else None
+
+
+def _labelled(data: Any, media: dict[str, Media]) -> Any:
+    """Replace the base64 of media in structured content by labels, and add new media to `media`."""
+    if isinstance(data, str):
+        known = media.get(data.rpartition(";base64,")[2]) if data else None
+        return data if known is None else f"[{known.label}]"
+    if is_array(data):
+        return [_labelled(each, media) for each in data]
+    if not is_object(data):
+        return data
+    kind, encoded = data.get("mimeType"), data.get("data", data.get("blob"))
+    is_media = isinstance(kind, str) and ("blob" in data or kind.startswith(("image/", "audio/")))
+    if is_media and isinstance(encoded, str) and encoded and encoded not in media:
+        part = _media(encoded, str(kind), str(data.get("uri", "")))
+        if not isinstance(part, str):
+            media[encoded] = part
+    return {key: _labelled(each, media) for key, each in data.items()}
 
 
 def _is_json_of(data: Any, text: str) -> bool:

@@ -17,6 +17,7 @@ from wesichain.tools.context import ToolContext
 from wesichain.tools.definition import Effect, Tool
 from wesichain.tools.json_schema.issues import one_of
 from wesichain.tools.json_tool import JsonTool
+from wesichain.tools.labels import Trust
 
 from .callbacks import OnElicit, Sampling
 from .sdk import KNOWN_PROTOCOL_VERSIONS, types
@@ -43,6 +44,7 @@ class McpOptions(TypedDict, total=False):
     - `on_elicit` answers questions of the server: see `OnElicit`. Without it a question interrupts the run,
       and `Provide({...})` answers it.
     - `sampling` lets the server call a model: True for that of the run, a model, or a `Sampling` with limits.
+    - `trust` ("outside"): "inside" says that the texts of the server are not those of strangers (see `Flow`).
     - `max_tools` (1,000) and `max_description` (20,000 bytes) limit what is read from the server's list.
     """
 
@@ -57,6 +59,7 @@ class McpOptions(TypedDict, total=False):
     protocol: str
     on_elicit: OnElicit
     sampling: bool | ToolCallingLlm | Sampling
+    trust: Trust
     max_tools: int
     max_description: int
 
@@ -85,6 +88,7 @@ class ToolSelection(Value):
     protocol: str = KNOWN_PROTOCOL_VERSIONS[-1]
     on_elicit: OnElicit | None = None
     sampling: bool | ToolCallingLlm | Sampling = False
+    trust: Trust = "outside"
     max_tools: int = 1_000
     max_description: int = 20_000
 
@@ -160,6 +164,7 @@ class ToolSelection(Value):
             effect=self.effect,
             approval=approval,
             max_output=self.max_output,
+            trust=self.trust,
         )
 
     def _schema(self, name: str, schema: Any) -> Any:

@@ -21,12 +21,20 @@ from urllib.parse import urlsplit
 
 from typing_extensions import override
 
-from wesichain.core.internal import dump_json, is_object, parse_json, register_named, register_url
+from wesichain.core.internal import (
+    SecretIndex,
+    dump_json,
+    is_object,
+    parse_json,
+    register_named,
+    register_url,
+    sent_secrets,
+)
 from wesichain.errors import CodecError, ConfigError
 from wesichain.platform.processes import OWN_GROUP, end_group
 from wesichain.tools.json_schema.issues import preview
 
-from .sdk import SessionMessage, anyio, get_default_environment, httpx2, streamable_http_client, wire
+from .sdk import SessionMessage, anyio, get_default_environment, httpx2, streamable_http_client, types, wire
 from .text import clean
 
 MAX_MESSAGE = 16_777_216  # bytes
@@ -35,6 +43,8 @@ _STDERR_SIZE = 1_000  # bytes
 
 SESSION_LOST = -32_090  # internal codes of the HTTP client
 ACCESS_DENIED = -32_091
+_BAD_SESSION = -32_000  # of the reference servers, with status 400
+_NOT_FOUND = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS, -32_002)  # the last is of resources
 _MEANING = {
     400: "it does not know the session",
     401: (
@@ -53,6 +63,7 @@ class Transport(Protocol):
 
     label: str
     secrets: list[str]
+    sent: SecretIndex | None
 
     def connect(self) -> AbstractAsyncContextManager[Streams]:
         """Start or reach the server; a started server ends with the context."""
@@ -81,6 +92,7 @@ class ServerProgram:
         self.label = os.path.basename(command)  # noqa: PTH119  # a command need not be a path
         self._command = (command, *args)
         self.secrets = [*env.values()]
+        self.sent: SecretIndex | None = None
         register_named(env, owner=self)
         # Not the whole environment, which may contain secrets.
         self._env = {**get_default_environment(), **env}
@@ -228,7 +240,8 @@ class ServerAddress:
         self._headers = {**headers, "accept-encoding": "identity"}
         words = [word for value in headers.values() for word in value.split()]
         self.secrets = [word for word in words if word.lower() not in ("bearer", "basic", "digest")]
-        self.secrets += [parts.path, parts.query, parts.password or ""]
+        self.secrets += [parts.path, parts.query, parts.username or "", parts.password or ""]
+        self.sent: SecretIndex | None = sent_secrets(url, headers)
         register_named(headers, owner=self)
         register_url(url, owner=self)
 
@@ -258,37 +271,68 @@ def _certificates() -> ssl.SSLContext:
 class _Client(httpx2.AsyncClient):
     """Converts the HTTP statuses 400, 401, 403 and 404 to errors of the protocol, after `auth` was applied.
 
-    A server that has lost a session responds with 404, or with 400 and an error without the id of the
-    request. In both cases the request has not been run.
+    A server that has lost a session responds with 404, or with 400; the request has not been run.
     """
 
     @override
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         response = await super().send(request, **options)
+        if request.method == "POST" and response.status_code == 200 and _is_json(response):
+            return await _answered(request, response)
         if request.method != "POST" or response.status_code not in (400, 401, 403, 404):
             return response
-        if response.status_code in (400, 404):
-            had_session = "mcp-session-id" in request.headers
-            if await _responds_to(request, response) or not (
-                had_session or _needs_session(request, response)
-            ):
-                return response  # a response, or a server of another protocol: handled by the SDK
-        await response.aclose()
         lost = response.status_code in (400, 404)
-        answer = _error_response(_MEANING[response.status_code], code=SESSION_LOST if lost else ACCESS_DENIED)
-        answer.request = request
-        return answer
+        if lost and not await _has_lost_session(request, response):
+            return response  # a response, or a server of another protocol: handled by the SDK
+        await response.aclose()
+        code = SESSION_LOST if lost else ACCESS_DENIED
+        return _error_response(_MEANING[response.status_code], code=code, request=request)
 
 
-async def _responds_to(request: httpx2.Request, response: httpx2.Response) -> bool:
-    """Whether the body is a JSON-RPC message with the id of the request."""
+async def _has_lost_session(request: httpx2.Request, response: httpx2.Response) -> bool:
+    """Whether the server refuses the session of a request, rather than the request.
+
+    Servers put the id of the request into either error, so the error's code decides.
+    """
+    if not ("mcp-session-id" in request.headers or _needs_session(request, response)):
+        return False
+    code = await _code_for(request, response)
+    # According to the protocol 404 means a lost session; some servers use it for methods and resources.
+    return code not in _NOT_FOUND if response.status_code == 404 else code in (None, _BAD_SESSION)
+
+
+async def _answered(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+    """Return a response with an error if the SDK would wait in vain for one with the id of the request."""
+    try:
+        given, sent = parse_json(await response.aread()), parse_json(request.content)
+    except CodecError:
+        return response  # the SDK reports it
+    if not (is_object(given) and is_object(sent)) or "id" not in sent:
+        return response
+    if "method" in given:
+        return _error_response("it sent a request instead of its answer", request=request)
+    if "error" in given and given.get("id") is None:
+        return httpx2.Response(502, headers=response.headers, content=response.content, request=request)
+    if given.get("id", sent["id"]) == sent["id"]:
+        return response
+    why = f"it answered with the id {preview(given['id'])} instead of {preview(sent['id'])}"
+    return _error_response(why, request=request)
+
+
+def _is_json(response: httpx2.Response) -> bool:
+    return bool(response.headers.get("content-type", "").lower().startswith("application/json"))
+
+
+async def _code_for(request: httpx2.Request, response: httpx2.Response) -> object:
+    """Return the code of a JSON-RPC error with the id of the request; None if the body is not one."""
     try:
         given, sent = parse_json(await response.aread()), parse_json(request.content)
     except (CodecError, httpx2.HTTPError, httpx2.StreamError):
-        return False
-    return (
-        is_object(given) and is_object(sent) and given.get("id") is not None and given["id"] == sent.get("id")
-    )
+        return None
+    if not (is_object(given) and is_object(sent)) or given.get("id") is None or given["id"] != sent.get("id"):
+        return None
+    error = given.get("error")
+    return error.get("code") if is_object(error) else "no error"
 
 
 def _needs_session(request: httpx2.Request, response: httpx2.Response) -> bool:
@@ -329,7 +373,9 @@ async def _read_body(response: httpx2.Response) -> httpx2.Response:
     return httpx2.Response(response.status_code, headers=response.headers, content=bytes(body))
 
 
-def _error_response(why: str, *, code: int = -32000) -> httpx2.Response:
+def _error_response(
+    why: str, *, code: int = -32000, request: httpx2.Request | None = None
+) -> httpx2.Response:
     error = {"code": code, "message": why}
-    body = dump_json({"jsonrpc": "2.0", "id": None, "error": error})
-    return httpx2.Response(502, headers={"content-type": "application/json"}, content=body.encode())
+    body = dump_json({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+    return httpx2.Response(502, headers={"content-type": "application/json"}, content=body, request=request)
