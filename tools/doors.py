@@ -25,6 +25,7 @@ DOORS = (
     "wesichain.llm.react_text",
     "wesichain.llm.fallback",
     "wesichain.llm.limiter",
+    "wesichain.journal",
     "wesichain.graph",
     "wesichain.graph.sqlite",
     "wesichain.graph.postgres",

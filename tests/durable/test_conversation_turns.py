@@ -22,7 +22,7 @@ from wesichain.agent import (
     SqliteConversations,
 )
 from wesichain.durable.conversation_turns import ConversationTurns
-from wesichain.durable.workflow_ids import Begin
+from wesichain.durable.workflow_ids import BeginWorkflow
 from wesichain.errors import DurableError
 from wesichain.testing import ScriptedLlm
 
@@ -54,9 +54,9 @@ async def test_the_turn_of_a_run_is_added_once_and_nothing_is_left() -> None:
     runs, talk, other = Runs(), Conversation(), Conversation()
     turns = ConversationTurns(runs.outcome, runs.status)
     for one in (talk, talk):  # the second time instead of the first
-        turns.follow("r", one, Begin("q"), is_new=True)
+        turns.follow("r", one, BeginWorkflow("q"), is_new=True)
         await asyncio.sleep(0.1)
-    turns.follow("other", other, Begin("q"), is_new=True)
+    turns.follow("other", other, BeginWorkflow("q"), is_new=True)
     await asyncio.sleep(0.1)
     assert runs.asked == ["r", "r", "other"]
     await turns.catch_up(talk)
@@ -65,7 +65,7 @@ async def test_the_turn_of_a_run_is_added_once_and_nothing_is_left() -> None:
     await turns.catch_up(talk)
     assert await texts(talk) == ["q", "answer of r"]
     assert await texts(other) == []
-    turns.follow("r", talk, Begin("q"), is_new=False)
+    turns.follow("r", talk, BeginWorkflow("q"), is_new=False)
     await asyncio.sleep(0.1)
     assert await texts(talk) == ["q", "answer of r"], "it is there already"
     assert [*turns._following] == ["other"], "what is over is followed no more"
@@ -81,7 +81,7 @@ async def test_the_turn_of_a_run_is_added_once_and_nothing_is_left() -> None:
 async def test_turns_of_runs_that_are_over_are_added_before_the_end() -> None:
     runs, talk = Runs(), Conversation()
     turns = ConversationTurns(runs.outcome, runs.status)
-    turns.follow("r", talk, Begin("q"), is_new=True)
+    turns.follow("r", talk, BeginWorkflow("q"), is_new=True)
     await asyncio.sleep(0)
     runs.ended.setdefault("r", asyncio.Event()).set()
     await turns.close()
@@ -92,7 +92,7 @@ async def test_turns_of_runs_that_are_over_are_added_before_the_end() -> None:
 async def test_a_run_that_cannot_be_read_is_named(caplog: pytest.LogCaptureFixture) -> None:
     runs, talk = Runs(), Conversation()
     turns = ConversationTurns(runs.outcome, runs.status)
-    turns.follow("gone", talk, Begin("q"), is_new=True)
+    turns.follow("gone", talk, BeginWorkflow("q"), is_new=True)
     await asyncio.sleep(0)
     runs.ended.setdefault("gone", asyncio.Event()).set()
     await asyncio.sleep(1)
@@ -186,8 +186,10 @@ async def test_two_processes_that_follow_a_run_add_its_turn_once() -> None:
             ConversationTurns(runs.outcome, runs.status),
             ConversationTurns(runs.outcome, runs.status),
         )
-        here.follow("r", opened(), Begin("q"), is_new=True)
-        there.follow("r", opened(), Begin("q"), is_new=number < 2)  # with a key, who began it does not matter
+        here.follow("r", opened(), BeginWorkflow("q"), is_new=True)
+        there.follow(
+            "r", opened(), BeginWorkflow("q"), is_new=number < 2
+        )  # with a key, who began it does not matter
         await asyncio.sleep(0)
         runs.ended["r"].set()
         await here.catch_up()

@@ -12,7 +12,7 @@ import pytest
 from tests.durable.looks import several_looks
 from tests.waiting import until
 from wesichain.durable.engine import Engine, engine_for, release
-from wesichain.durable.store.ledger import NewRun, RunRow, WorkflowResult
+from wesichain.durable.store.ledger import NewRun, WorkflowResult, WorkflowRow
 from wesichain.durable.store.queue import Concurrency, Serving
 from wesichain.durable.store.step_table import CANCELLED, LostRunError
 from wesichain.durable.work import ServedProgram, Work
@@ -67,7 +67,7 @@ def new(run_id: str, **more: Any) -> NewRun:
     return NewRun(run_id, "a", "v", f"order of {run_id}", "asked", **more)
 
 
-def row_of(engine: Engine, run_id: str) -> RunRow:
+def row_of(engine: Engine, run_id: str) -> WorkflowRow:
     row = engine.store.ledger.find(run_id)
     assert row is not None
     return row

@@ -16,7 +16,15 @@ from typing import Annotated, Any, TypedDict
 
 from typing_extensions import override
 
-from wesichain.graph import Append, Checkpointer, Entry, ExecutionOptions, Graph, GraphBuilder, ThreadInfo
+from wesichain.graph import (
+    Append,
+    Checkpointer,
+    ExecutionOptions,
+    Graph,
+    GraphBuilder,
+    ThreadEntry,
+    ThreadInfo,
+)
 
 
 class Log(TypedDict, total=False):
@@ -37,7 +45,7 @@ class Deadly(Checkpointer):
 
     @override
     async def append(
-        self, thread_id: str, entries: Sequence[Entry], *, after: int, settles: str | None = None
+        self, thread_id: str, entries: Sequence[ThreadEntry], *, after: int, settles: str | None = None
     ) -> None:
         self._writes += 1
         if self._point == f"append:{self._writes}":
@@ -47,7 +55,7 @@ class Deadly(Checkpointer):
             die()
 
     @override
-    async def read(self, thread_id: str, *, since: int | None = None) -> Sequence[Entry]:
+    async def read(self, thread_id: str, *, since: int | None = None) -> Sequence[ThreadEntry]:
         return await self._store.read(thread_id, since=since)
 
     @override

@@ -20,7 +20,7 @@ from tests.conftest import ROOT
 from tests.graph.programs import Machine, random_program
 from tests.warm import python
 from wesichain.errors import ConflictingUpdateError, GraphInterruptedError
-from wesichain.graph import Checkpointer, Entry, ExecutionOptions, Graph, MemoryCheckpointer, ThreadInfo
+from wesichain.graph import Checkpointer, ExecutionOptions, Graph, MemoryCheckpointer, ThreadEntry, ThreadInfo
 from wesichain.graph.postgres import PostgresCheckpointer
 from wesichain.graph.sqlite import SqliteCheckpointer
 
@@ -41,7 +41,7 @@ class Mortal(Checkpointer):
 
     @override
     async def append(
-        self, thread_id: str, entries: Sequence[Entry], *, after: int, settles: str | None = None
+        self, thread_id: str, entries: Sequence[ThreadEntry], *, after: int, settles: str | None = None
     ) -> None:
         self.lives -= 1
         if self.is_dead or (self.lives == 0 and not self.after):
@@ -57,7 +57,7 @@ class Mortal(Checkpointer):
         self.lives, self.after, self.is_dead = lives, after, False
 
     @override
-    async def read(self, thread_id: str, *, since: int | None = None) -> Sequence[Entry]:
+    async def read(self, thread_id: str, *, since: int | None = None) -> Sequence[ThreadEntry]:
         return await self.store.read(thread_id, since=since)
 
     @override
@@ -124,14 +124,14 @@ class Job:
     versions: list[dict[str, str] | None]
     place: str
     leg: Leg
-    entries: Sequence[Entry] = ()
+    entries: Sequence[ThreadEntry] = ()
 
 
 @dataclass(frozen=True)
 class Report:
     stop: Stop
     visits: Counter[str]
-    entries: Sequence[Entry]
+    entries: Sequence[ThreadEntry]
 
 
 def work(job: Job) -> Report:

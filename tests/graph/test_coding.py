@@ -38,12 +38,12 @@ from wesichain.core.internal import dump_json, parse_json, same
 from wesichain.errors import CheckpointError, CodecError, GraphError
 from wesichain.graph import (
     Append,
-    Entry,
     GraphBuilder,
     MemoryCheckpointer,
     Send,
     SetUnion,
     StateUpdate,
+    ThreadEntry,
     interrupt,
 )
 from wesichain.graph.checkpoints.coding import ANYTHING, coder_of
@@ -509,7 +509,7 @@ def body(**extra: Any) -> str:
 )  # fmt: skip
 async def test_a_damaged_checkpoint_is_an_error_of_ours(stored: str, message: str) -> None:
     store = MemoryCheckpointer()
-    await store.append("t", [Entry(1, "", 1, 0.0, stored)], after=0)
+    await store.append("t", [ThreadEntry(1, "", 1, 0.0, stored)], after=0)
     graph = GraphBuilder(Typed).add_node("a", lambda _: None).set_entry("a").build(store)
     if message:
         with pytest.raises(CheckpointError, match=message):
@@ -528,7 +528,7 @@ async def test_a_damaged_checkpoint_is_an_error_of_ours(stored: str, message: st
 )
 async def test_a_damaged_note_is_an_error_of_ours(note: dict[str, Any]) -> None:
     store = MemoryCheckpointer()
-    entries = [Entry(1, "", 1, 0.0, body()), Entry(2, "1", 1, 0.0, json.dumps(note))]
+    entries = [ThreadEntry(1, "", 1, 0.0, body()), ThreadEntry(2, "1", 1, 0.0, json.dumps(note))]
     await store.append("t", entries, after=0)
     graph = GraphBuilder(Typed).add_node("a", lambda _: None).set_entry("a").build(store)
     with pytest.raises(CheckpointError, match="'t' is damaged"):
@@ -537,7 +537,7 @@ async def test_a_damaged_note_is_an_error_of_ours(note: dict[str, Any]) -> None:
 
 async def test_a_checkpoint_whose_base_is_gone_is_an_error_of_ours() -> None:
     store = MemoryCheckpointer()
-    await store.append("t", [Entry(5, "", 3, 0.0, body(parent=4))], after=0)
+    await store.append("t", [ThreadEntry(5, "", 3, 0.0, body(parent=4))], after=0)
     graph = GraphBuilder(Typed).add_node("a", lambda _: None).set_entry("a").build(store)
     with pytest.raises(CheckpointError, match=r"its base \(3\) is missing"):
         await graph.get_state("t")

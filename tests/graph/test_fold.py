@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from wesichain.errors import CheckpointError
-from wesichain.graph.checkpoints.fold import CheckpointFold, Pending, chain, once_in, parsed, rebased
-from wesichain.store import Entry
+from wesichain.graph.checkpoints.fold import CheckpointFold, PendingEntries, chain, once_in, parsed, rebased
+from wesichain.store import ThreadEntry
 
 
-def entry(seq: int, body: Any, *, owner: str = "", base: int = 1) -> Entry:
-    return Entry(seq, owner, base, float(seq), json.dumps(body))
+def entry(seq: int, body: Any, *, owner: str = "", base: int = 1) -> ThreadEntry:
+    return ThreadEntry(seq, owner, base, float(seq), json.dumps(body))
 
 
-def checkpoint(seq: int, values: Any, **more: Any) -> Entry:
+def checkpoint(seq: int, values: Any, **more: Any) -> ThreadEntry:
     body = {"source": "loop", "step": seq, "values": values, **more}
     return entry(seq, body | ({"format": 3} if seq == 1 else {"parent": seq - 1}))
 
@@ -143,7 +143,7 @@ def test_notes_fold_into_what_is_pending() -> None:
         "node": "n",
         "questions": [["q1", "one", "first?", "memo"], ["q2", "two", "second?", None]],
     }
-    pending = Pending(
+    pending = PendingEntries(
         "1", [entry(2, asked, owner="1"), entry(3, {"event": 9}), entry(4, {"spent": {"x": 1}})]
     )
     assert ([one.id for one in pending.asked["t"]], {*pending.by_id}) == (["q1", "q2"], {"q1", "q2"})
@@ -173,5 +173,5 @@ def test_notes_fold_into_what_is_pending() -> None:
 
 
 def test_a_note_on_a_task_that_has_another_name_now() -> None:
-    pending = Pending("1", [entry(2, {"task": "old", "error": "ill"})], {"old": "new"})
+    pending = PendingEntries("1", [entry(2, {"task": "old", "error": "ill"})], {"old": "new"})
     assert pending.errors == {"new": "ill"}

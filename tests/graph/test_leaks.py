@@ -14,7 +14,7 @@ import pytest
 
 from tests.graph.kit import Log
 from wesichain.graph import Checkpointer, ExecutionOptions, GraphBuilder, MemoryCheckpointer, Send, threads
-from wesichain.graph.checkpoints.journal import ThreadJournal
+from wesichain.graph.checkpoints.thread_journal import ThreadJournal
 from wesichain.graph.sqlite import SqliteCheckpointer
 
 

@@ -28,11 +28,11 @@ from wesichain.errors import GraphInterruptedError
 from wesichain.graph import (
     Append,
     Checkpointer,
-    Entry,
     Graph,
     GraphBuilder,
     MemoryCheckpointer,
     Send,
+    ThreadEntry,
     compact,
     copy_thread,
     interrupt,
@@ -290,7 +290,7 @@ JSON = st.recursive(
 @draws(40)
 @given(JSON)
 def test_whatever_looks_like_a_part_is_given_back_as_it_was(data: Any) -> None:
-    entry = Entry(1, "", 1, 0.0, dump_json({"values": data}))
+    entry = ThreadEntry(1, "", 1, 0.0, dump_json({"values": data}))
     kept = apart(entry)
     assert dump_json(together(kept, parse_json(kept.body))) == entry.body
 
@@ -314,7 +314,7 @@ def test_the_bytes_of_a_part_are_kept_apart_where_they_can_be_given_back(
     part: Any, is_kept_apart: bool
 ) -> None:
     body = {"values": [{"deep": part}]}
-    whole = Entry(1, "", 1, 0.0, json.dumps(body, separators=(",", ":")))
+    whole = ThreadEntry(1, "", 1, 0.0, json.dumps(body, separators=(",", ":")))
     kept = apart(whole)
     assert [*kept.parts.values()] == ([b"picture"] if is_kept_apart else [])
     assert (DATA in kept.body) == (not is_kept_apart and part.get("data") == DATA)

@@ -16,12 +16,12 @@ from tests.graph.kit import T
 from wesichain.errors import ConflictingUpdateError, GraphInterruptedError, NodeFailedError
 from wesichain.graph import (
     Append,
-    Entry,
     ExecutionOptions,
     GraphBuilder,
     MemoryCheckpointer,
     Send,
     StateUpdate,
+    ThreadEntry,
     interrupt,
 )
 
@@ -130,7 +130,7 @@ class Slow(MemoryCheckpointer):
 
     @override
     async def append(
-        self, thread_id: str, entries: Sequence[Entry], *, after: int, settles: str | None = None
+        self, thread_id: str, entries: Sequence[ThreadEntry], *, after: int, settles: str | None = None
     ) -> None:
         await asyncio.sleep(0.02)
         await super().append(thread_id, entries, after=after, settles=settles)

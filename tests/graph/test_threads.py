@@ -16,11 +16,11 @@ from wesichain.errors import CheckpointError, ConfigError, NodeFailedError
 from wesichain.graph import (
     END,
     Append,
-    Entry,
     ExecutionOptions,
     Graph,
     GraphBuilder,
     MemoryCheckpointer,
+    ThreadEntry,
     compact,
     copy_thread,
     interrupt,
@@ -78,7 +78,7 @@ class CountedReads(MemoryCheckpointer):
         self.since: list[int | None] = []
 
     @override
-    async def read(self, thread_id: str, *, since: int | None = None) -> Sequence[Entry]:
+    async def read(self, thread_id: str, *, since: int | None = None) -> Sequence[ThreadEntry]:
         self.since.append(since)
         return await super().read(thread_id, since=since)
 

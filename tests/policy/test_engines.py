@@ -167,9 +167,9 @@ WRONG: list[tuple[Any, str]] = [
         (lambda n=n: SelfCorrect(n), f"SelfCorrect(attempts={n!r}): use 1 or more, or FailFast()")
         for n in (0, True, "3")
     ),
-    (lambda: Backoff(-1), f"Backoff(initial=-1, factor=2.0, maximum=30.0): {GROWING}"),
-    (lambda: Backoff(factor=0.5), f"Backoff(initial=0.5, factor=0.5, maximum=30.0): {GROWING}"),
-    (lambda: Backoff(maximum=0.4), f"Backoff(initial=0.5, factor=2.0, maximum=0.4): {GROWING}"),
+    (lambda: Backoff(-1), f"Backoff(initial=-1, factor=2.0, maximum=30.0, attempts=5): {GROWING}"),
+    (lambda: Backoff(factor=0.5), f"Backoff(initial=0.5, factor=0.5, maximum=30.0, attempts=5): {GROWING}"),
+    (lambda: Backoff(maximum=0.4), f"Backoff(initial=0.5, factor=2.0, maximum=0.4, attempts=5): {GROWING}"),
     (lambda: Recovery({}), "Recovery({}): an empty table recovers nothing; use FailFast()"),
 ]  # fmt: skip
 TABLES: list[tuple[Any, dict[str, Any], str]] = [

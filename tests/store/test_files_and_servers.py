@@ -214,7 +214,7 @@ def test_dropping_it_ends_its_thread(kind: Kind, tmp_path: Path) -> None:
 
 _FIRST = """
 import asyncio, sys
-from wesichain.graph import Entry
+from wesichain.graph import ThreadEntry
 from wesichain.graph.sqlite import SqliteCheckpointer
 
 async def main(folder, name, count):
@@ -222,7 +222,7 @@ async def main(folder, name, count):
         print("ready", flush=True)
         sys.stdin.readline()
         store = SqliteCheckpointer(f"{folder}/{turn}.db")
-        await store.append(name, [Entry(1, "", 1, 0.0, "{}")], after=0)
+        await store.append(name, [ThreadEntry(1, "", 1, 0.0, "{}")], after=0)
         store.close()
 
 asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))

@@ -20,10 +20,10 @@ from tests.conftest import ROOT
 from tests.draws import draws
 from tests.warm import python
 from wesichain.errors import CheckpointError
-from wesichain.store import Entry, Layout, Logs, MemoryLogs, TableSchema
-from wesichain.store.postgres import PostgresLogs
-from wesichain.store.sqlite import SqliteLogs
-from wesichain.testing import LogsContract
+from wesichain.store import Layout, MemoryThreadLogs, TableSchema, ThreadEntry, ThreadLogs
+from wesichain.store.postgres import PostgresThreadLogs
+from wesichain.store.sqlite import SqliteThreadLogs
+from wesichain.testing import ThreadLogsContract
 
 SQLITE = TableSchema(
     "the logs",
@@ -77,29 +77,29 @@ def conflict(name: str) -> CheckpointError:
     return CheckpointError(f"{name!r} has moved on")
 
 
-class TestMemoryLogs(LogsContract):
+class TestMemoryLogs(ThreadLogsContract):
     @override
-    async def make_logs(self) -> Logs:
-        return MemoryLogs(conflict)
+    async def make_logs(self) -> ThreadLogs:
+        return MemoryThreadLogs(conflict)
 
 
-class TestSqliteLogs(LogsContract):
+class TestSqliteLogs(ThreadLogsContract):
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path: Path) -> None:
         self.folder = tmp_path
 
     @override
-    async def make_logs(self) -> Logs:
+    async def make_logs(self) -> ThreadLogs:
         layout = Layout("logs", "entries", "log", conflict, "parts", key=str.encode, name=bytes.decode)
-        return SqliteLogs(self.folder / "logs.db", SQLITE, layout)
+        return SqliteThreadLogs(self.folder / "logs.db", SQLITE, layout)
 
     @override
-    async def close(self, logs: Logs) -> None:
-        assert isinstance(logs, SqliteLogs)
+    async def close(self, logs: ThreadLogs) -> None:
+        assert isinstance(logs, SqliteThreadLogs)
         logs.close()
 
 
-class TestPostgresLogs(LogsContract):
+class TestPostgresLogs(ThreadLogsContract):
     @pytest.fixture(autouse=True)
     def _server(self, postgres: str) -> None:
         with psycopg.connect(postgres) as db:
@@ -108,7 +108,7 @@ class TestPostgresLogs(LogsContract):
         self.url = postgres
 
     @override
-    async def make_logs(self) -> Logs:
+    async def make_logs(self) -> ThreadLogs:
         layout = Layout(
             "some_logs",
             "some_entries",
@@ -119,15 +119,15 @@ class TestPostgresLogs(LogsContract):
             key=str.encode,
             name=bytes.decode,
         )
-        return PostgresLogs(self.url, POSTGRES, layout, connections=4, what="PostgresLogs")
+        return PostgresThreadLogs(self.url, POSTGRES, layout, connections=4, what="PostgresThreadLogs")
 
     @override
-    async def close(self, logs: Logs) -> None:
-        assert isinstance(logs, PostgresLogs)
+    async def close(self, logs: ThreadLogs) -> None:
+        assert isinstance(logs, PostgresThreadLogs)
         await asyncio.to_thread(logs.close)
 
     async def test_it_does_what_memory_does_in_every_way_to_append(self) -> None:
-        model, logs = MemoryLogs(conflict), await self.make_logs()
+        model, logs = MemoryThreadLogs(conflict), await self.make_logs()
         ways = product(("head", "late", None), ([""], ["1", "1/x"]), (None, "1"), ({}, {"0" * 64: b"x"}))
         for number, (how, owners, settles, parts) in enumerate([*ways] * 2):
             step = ("append", "ab"[number % 2], owners, how, settles, number)
@@ -138,8 +138,8 @@ class TestPostgresLogs(LogsContract):
 
     async def test_a_first_entry_settles_nothing_and_without_an_owner_nothing_is_settled(self) -> None:
         logs = await self.make_logs()
-        await logs.append("a", [Entry(1, "None/x", 1, 1.0, '"b"')], after=0, settles="None")
-        await logs.append("a", [Entry(2, "", 2, 1.0, '"c"')], after=1)
+        await logs.append("a", [ThreadEntry(1, "None/x", 1, 1.0, '"b"')], after=0, settles="None")
+        await logs.append("a", [ThreadEntry(2, "", 2, 1.0, '"c"')], after=1)
         assert [one.seq for one in await logs.read("a", since=0)] == [1, 2]
         await self.close(logs)
 
@@ -148,13 +148,13 @@ class TestPostgresLogs(LogsContract):
         self, is_prepared: bool
     ) -> None:
         logs = await self.make_logs()
-        await logs.append("a", [Entry(1, "", 1, 1.0, '"b"')], after=0)
+        await logs.append("a", [ThreadEntry(1, "", 1, 1.0, '"b"')], after=0)
         if is_prepared:
-            await logs.append("a", [Entry(2, "", 2, 1.0, '"b"')], after=1)
+            await logs.append("a", [ThreadEntry(2, "", 2, 1.0, '"b"')], after=1)
         with psycopg.connect(self.url) as db:
             db.execute("ALTER TABLE some_entries RENAME TO other_entries")
         with pytest.raises(CheckpointError, match=r'cannot be used: relation "some_entries" does not exist'):
-            await logs.append("a", [Entry(3, "", 3, 1.0, '"b"')], after=1 + is_prepared)
+            await logs.append("a", [ThreadEntry(3, "", 3, 1.0, '"b"')], after=1 + is_prepared)
         with psycopg.connect(self.url) as db:
             db.execute("DROP TABLE other_entries")
         await self.close(logs)
@@ -165,7 +165,7 @@ class TestPostgresLogs(LogsContract):
         self, after: int | None, parts: dict[str, bytes]
     ) -> None:
         logs: Any = await self.make_logs()
-        job = logs._append("a", [Entry(1, "", 1, 1.0, '"b"', parts)], after, None)
+        job = logs._append("a", [ThreadEntry(1, "", 1, 1.0, '"b"', parts)], after, None)
         for _ in range(2):
             logs.database.run_now(job)
         assert [one.seq for one in await logs.read("a", since=0)] == [1]
@@ -175,9 +175,9 @@ class TestPostgresLogs(LogsContract):
 # --- what no store may lose -----------------------------------------------------------------------------
 
 
-def make(folder: Path) -> SqliteLogs:
+def make(folder: Path) -> SqliteThreadLogs:
     layout = Layout("logs", "entries", "log", conflict, "parts", key=str.encode, name=bytes.decode)
-    return SqliteLogs(folder / "logs.db", SQLITE, layout, durable=False)
+    return SqliteThreadLogs(folder / "logs.db", SQLITE, layout, durable=False)
 
 
 _NAME = st.sampled_from(["a", "b"])
@@ -201,7 +201,7 @@ def test_a_store_does_what_memory_does(steps: list[Any]) -> None:
     """Also if the store is reopened in between, and entries are deleted and settled."""
 
     async def law(folder: Path) -> None:
-        model, logs = MemoryLogs(conflict), make(folder)
+        model, logs = MemoryThreadLogs(conflict), make(folder)
         others = [logs]
         for number, step in enumerate(steps):
             if step[0] == "another process":
@@ -219,7 +219,9 @@ def test_a_store_does_what_memory_does(steps: list[Any]) -> None:
         asyncio.run(law(Path(folder)))
 
 
-async def outcome(logs: Logs, step: Any, number: int, parts: Mapping[str, bytes] = {}) -> str:  # not changed
+async def outcome(
+    logs: ThreadLogs, step: Any, number: int, parts: Mapping[str, bytes] = {}
+) -> str:  # not changed
     if step[0] == "delete":
         await logs.delete(step[1], before=step[2])
         return "done"
@@ -228,7 +230,7 @@ async def outcome(logs: Logs, step: Any, number: int, parts: Mapping[str, bytes]
     after = {None: None, "head": head, "late": head + 1}[how]
     first = (head if after is None else after) + 1
     entries = [
-        Entry(first + place, owner, first, float(at), f'"{number}"', parts)
+        ThreadEntry(first + place, owner, first, float(at), f'"{number}"', parts)
         for place, owner in enumerate(owners)
     ]
     try:
@@ -238,7 +240,7 @@ async def outcome(logs: Logs, step: Any, number: int, parts: Mapping[str, bytes]
     return "done"
 
 
-async def seen(logs: Logs) -> list[Any]:
+async def seen(logs: ThreadLogs) -> list[Any]:
     ways: list[dict[str, int]] = [{"since": 0}, {"since": 3}, {}, {"newest": 2}]
     found: list[Any] = [list(await logs.read(name, **how)) for name in ("a", "b") for how in ways]
     return [*found, sorted(await logs.names(), key=lambda log: log.name)]
@@ -247,13 +249,13 @@ async def seen(logs: Logs) -> list[Any]:
 _WRITER = """
 import asyncio, sys
 from pathlib import Path
-from tests.store.test_logs import Entry, make
+from tests.store.test_logs import ThreadEntry, make
 
 async def main(folder, me, count):
     logs = make(Path(folder))
     for number in range(int(count)):
         body = f'"{me}.{number}' + "z" * (number % 7 * 5000) + '"'
-        await logs.append("t", [Entry(0, "", 0, 1.0, body), Entry(0, "", 0, 1.0, body)], after=None)
+        await logs.append("t", [ThreadEntry(0, "", 0, 1.0, body), ThreadEntry(0, "", 0, 1.0, body)], after=None)
         print(number, flush=True)
 
 asyncio.run(main(*sys.argv[1:]))
@@ -279,7 +281,7 @@ def test_many_processes_lose_nothing_and_kill_9_takes_no_part_of_an_append(tmp_p
     complaints = [process.communicate(timeout=120)[1] for process in running[:4]]
     assert complaints == [""] * 4
 
-    async def read() -> Sequence[Entry]:
+    async def read() -> Sequence[ThreadEntry]:
         logs = make(tmp_path)
         found = await logs.read("t", since=0)
         logs.close()
@@ -298,7 +300,7 @@ def test_many_processes_lose_nothing_and_kill_9_takes_no_part_of_an_append(tmp_p
 @pytest.mark.parametrize("durable", [True, False])
 def test_a_file_is_written_as_safely_as_it_was_asked_for(tmp_path: Path, durable: bool) -> None:
     layout = Layout("logs", "entries", "log", conflict)
-    logs = SqliteLogs(tmp_path / "logs.db", SQLITE, layout, durable=durable)
+    logs = SqliteThreadLogs(tmp_path / "logs.db", SQLITE, layout, durable=durable)
     names = ("journal_mode", "synchronous", "wal_autocheckpoint", "foreign_keys")
     found = logs.database.run_now(lambda db: [db.execute(f"PRAGMA {name}").fetchone()[0] for name in names])
     logs.close()

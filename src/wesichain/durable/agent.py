@@ -28,7 +28,7 @@ from .store.ledger import NewRun
 from .store.queue import Concurrency, Rate
 from .versions import checked_version, version_of
 from .work import PRIORITY, DepsFactory, OnChange, ServiceSettings, Work, checked_factory
-from .workflow_ids import Begin, NewTask, asked_of_begin, begin_order, new_id, read_order
+from .workflow_ids import BeginWorkflow, NewTask, asked_of_begin, begin_order, new_id, read_order
 
 OutT = TypeVar("OutT")
 _PAUSE = 0.02  # seconds between two polls for a run that is about to be stored
@@ -46,8 +46,9 @@ class DurableAgent(ServedRuns, Generic[OutT]):
 
     `version` names the program; by default it is a hash of its instructions, tools and output type. Runs in
     progress stay with workers of their version (`on_change="wait"`), or continue under this one after their
-    last finished step ("adopt"). `deps` is a function, without parameters or of the run's id, that returns
-    the `ctx.deps` of a run: it is called in the process that runs it, and its result is never stored.
+    last finished step ("adopt"). `deps` is a function or a context manager, without parameters or of the
+    run's id, that makes the `ctx.deps` of a run: it is called in the process that runs it, and its result is
+    never stored.
     `events` are sinks beside the agent's own; where a run continues in another process, the sinks there
     receive its events from the first one on. A step may have at most `max_step` bytes.
     """
@@ -259,25 +260,25 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         """Return the id of the conversation that the run is part of, or None."""
         payloads = await self._runs.ask(lambda store: store.payloads([run_id]))
         order = read_order(payloads[0].order) if payloads else None
-        return (order.conversation or None) if isinstance(order, Begin) else None
+        return (order.conversation or None) if isinstance(order, BeginWorkflow) else None
 
     async def follow(self, run_id: str, conversation: RunMemory) -> None:
         """Add the turn of a run to its conversation when it has completed, whichever process began it."""
         payloads = await self._runs.ask(lambda store: store.payloads([run_id]))
         order = read_order(payloads[0].order) if payloads else None
-        if isinstance(order, Begin):
+        if isinstance(order, BeginWorkflow):
             self._turns.follow(run_id, conversation, order, is_new=False)
 
     # --- inside --------------------------------------------------------------------------------------
 
-    async def _order(self, given: NewTask) -> Begin:
+    async def _order(self, given: NewTask) -> BeginWorkflow:
         if given.tools:
             self.agent.with_tools(*given.tools)  # raises where one has the name of a tool of the agent
         if given.conversation is not None:
             await self._turns.catch_up(given.conversation)
         return await begin_order(given)
 
-    def _new(self, order: Begin, run_id: str | None) -> NewRun:
+    def _new(self, order: BeginWorkflow, run_id: str | None) -> NewRun:
         asked, shown = asked_of_begin(order), task_preview(order.task)
         return NewRun(new_id(run_id), self.name, self.version, to_json(order), asked, task=shown)
 

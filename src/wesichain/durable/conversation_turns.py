@@ -15,7 +15,7 @@ from wesichain.agent.internal import add_turn, keeps_keys
 from wesichain.core import Message, Role
 from wesichain.errors import WesichainError
 
-from .workflow_ids import Begin
+from .workflow_ids import BeginWorkflow
 
 _log = logging.getLogger("wesichain.durable")
 _PAUSE = 2.0  # seconds between two polls of a run that waits for a decision
@@ -34,7 +34,7 @@ class ConversationTurns:
         self._status = status
         self._following: dict[str, tuple[object, asyncio.Task[None]]] = {}  # by run, with its conversation
 
-    def follow(self, run_id: str, conversation: RunMemory, order: Begin, *, is_new: bool) -> None:
+    def follow(self, run_id: str, conversation: RunMemory, order: BeginWorkflow, *, is_new: bool) -> None:
         """Add the turn of a run when it completes, in any process. A second call replaces the first."""
         before = self._following.get(run_id)
         if before is not None:
@@ -51,7 +51,13 @@ class ConversationTurns:
                 await asyncio.wait([task])
 
     async def add(
-        self, run_id: str, conversation: RunMemory, order: Begin, outcome: Completed[Any], *, is_new: bool
+        self,
+        run_id: str,
+        conversation: RunMemory,
+        order: BeginWorkflow,
+        outcome: Completed[Any],
+        *,
+        is_new: bool,
     ) -> None:
         """Add the question and the answer of a run, once, whichever processes try to.
 
@@ -75,7 +81,9 @@ class ConversationTurns:
         for _, task in self._following.values():
             task.cancel()
 
-    async def _follow(self, run_id: str, conversation: RunMemory, order: Begin, *, is_new: bool) -> None:
+    async def _follow(
+        self, run_id: str, conversation: RunMemory, order: BeginWorkflow, *, is_new: bool
+    ) -> None:
         try:
             outcome = await self._outcome(run_id)
             while isinstance(outcome, Interrupted) and outcome.pending:

@@ -23,9 +23,9 @@ from .store.ledger import WorkflowResult
 from .store.step_table import CANCELLED, CancelledRunError
 from .store.store import Store
 from .versions import adopting
-from .work import DepsFactory, Work, make_deps
+from .work import DepsFactory, Work, open_deps
 from .workflow_ids import (
-    Begin,
+    BeginWorkflow,
     Ending,
     Resume,
     read_ending,
@@ -90,14 +90,19 @@ class Execution(Value, Generic[OutT]):
             raise ConfigError(f"{str(error).partition(':')[0]}: build {make}") from error
 
     async def _execute(self, work: Work, *, is_replay: bool = False) -> tuple[StepJournal, Outcome[OutT]]:
+        async with open_deps(self.make_deps, run_of(work.workflow_id)) as deps:
+            if not is_replay:
+                self._check(deps)
+            return await self._execute_with(deps, work, is_replay=is_replay)
+
+    async def _execute_with(
+        self, deps: Any, work: Work, *, is_replay: bool
+    ) -> tuple[StepJournal, Outcome[OutT]]:
         given, run_id = read_order(work.order), run_of(work.workflow_id)
-        first: Begin = from_json(Begin, work.first or work.order)
+        first: BeginWorkflow = from_json(BeginWorkflow, work.first or work.order)
         runtime = self.agent.runtime
         if first.tools:
             runtime = runtime.with_tools(tools_of(first))
-        deps = await make_deps(self.make_deps, run_id)
-        if not is_replay:
-            self._check(deps)
         journal = StepJournal(
             work.recorded,
             work.step,
@@ -128,7 +133,7 @@ class Execution(Value, Generic[OutT]):
                 interrupted: Any = read_ending(work.earlier).outcome
                 journal.token = work.token
                 outcome = await runtime.resume_run(interrupted, decisions, **options)
-            case Begin(task=task, history=history, parts=parts, earlier=before):
+            case BeginWorkflow(task=task, history=history, parts=parts, earlier=before):
                 ctx = RunContext[Any](run_id, 0, work.token, deps=deps, agent=self.agent.name)
 
                 async def begin() -> StepRecord:
@@ -149,7 +154,7 @@ class Execution(Value, Generic[OutT]):
                 )
         return journal, outcome
 
-    def _model_of(self, run_id: str, order: Begin) -> AnyModel | None:
+    def _model_of(self, run_id: str, order: BeginWorkflow) -> AnyModel | None:
         """The model that a run was given in place of the agent's, if it was."""
         model = self.models.get(run_id)
         if model is None and order.model and ":" not in order.model:
@@ -203,7 +208,7 @@ class Execution(Value, Generic[OutT]):
     async def replay(self, work: Work) -> Outcome[OutT]:
         """The outcome of a run at its cancellation, from its journal alone: no step is performed."""
         if not work.recorded and not work.earlier:
-            given = from_json(Begin, work.order)
+            given = from_json(BeginWorkflow, work.order)
             history = (*given.earlier, *given.history)
             idle = self.agent.runtime.start(
                 given.parts or given.task, history=history, run_id=run_of(work.workflow_id)

@@ -40,7 +40,7 @@ from .work import (
     ServiceSettings,
     Work,
     checked_factory,
-    make_deps,
+    open_deps,
 )
 from .workflow_ids import asked_of, new_id, run_of
 
@@ -223,7 +223,11 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         found: Any = None
         with suppress(CheckpointError):
             found = await self.graph.get_state(run_id)
-        context = await make_deps(self._context_factory, run_id)
+        async with open_deps(self._context_factory, run_id) as context:
+            return await self._advance_in(context, given, found, options)
+
+    async def _advance_in(self, context: Any, given: Any, found: Any, options: Any) -> GraphEnding:
+        run_id = options.thread_id
         try:
             if found is None:
                 await self.graph.invoke(given.get("state"), options, context=context)

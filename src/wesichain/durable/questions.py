@@ -80,7 +80,7 @@ def decisions_on(run_id: str, agent: str, ending: GraphEnding) -> list[PendingDe
             call = ToolCall(asked.id, asked.tool, asked.args)
             scope, token = (one.node, *asked.scope), f"{one.id}.{asked.token}"
             waits = (token, scope, asked.expires_at, asked.external, asked.question)
-            found.append(PendingDecision(run_id, agent, call, *waits))
+            found.append(PendingDecision(run_id, agent, call, *waits, why=asked.why))
     return found
 
 
@@ -95,6 +95,7 @@ class _Call(Value):
     external: bool
     expires_at: float | None = None
     question: CallQuestion | None = None
+    why: str = ""
 
 
 def _calls_of(question: Question) -> tuple[_Call, ...] | None:

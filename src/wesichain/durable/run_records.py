@@ -16,7 +16,7 @@ from .journal.records import read_record
 from .questions import GraphEnding, decisions_on, graph_ending
 from .states import PendingDecision, RunSummary, task_preview
 from .store.children import ChildRow
-from .store.ledger import STATES_WITH_REASON, Note, RunRow
+from .store.ledger import STATES_WITH_REASON, Note, WorkflowRow
 from .store.store import Store
 from .workflow_ids import Ending, read_ending, workflow_ids_of
 
@@ -26,7 +26,7 @@ _OF_CALL = tuple(one.name for one in fields(PendingCall))
 class FinishedRun(Value):
     """A run that has ended or is interrupted, with the texts of its endings."""
 
-    row: RunRow
+    row: WorkflowRow
     texts: Sequence[str]
     error: tuple[str, str] | None = None
 
@@ -35,7 +35,7 @@ class FinishedRun(Value):
         return read_ending(self.texts)
 
 
-def finished_run_of(store: Store, row: RunRow) -> FinishedRun:
+def finished_run_of(store: Store, row: WorkflowRow) -> FinishedRun:
     return FinishedRun(row, *_endings(store, row.run.run_id, row.stretch))
 
 
@@ -103,7 +103,7 @@ def _why(outcome: Outcome[Any]) -> str | None:
             return None
 
 
-def waiting_of(store: Store, row: RunRow) -> list[PendingDecision]:
+def waiting_of(store: Store, row: WorkflowRow) -> list[PendingDecision]:
     """The calls of an interrupted run that wait, or waited, for a decision."""
     if row.outcome != "interrupted":
         return []
@@ -112,7 +112,7 @@ def waiting_of(store: Store, row: RunRow) -> list[PendingDecision]:
     return [replace(item, run_id=row.run.run_id, task=row.run.task) for item in found]
 
 
-def summary_of(store: Store, row: RunRow | ChildRow, served: Collection[tuple[str, str]]) -> RunSummary:
+def summary_of(store: Store, row: WorkflowRow | ChildRow, served: Collection[tuple[str, str]]) -> RunSummary:
     """The run of a row as lists show it; `served` has the agents and versions that workers serve."""
     top = top_of(row)
     run = replace(row.run, served=(top.run.agent, top.run.version) in served)
@@ -120,7 +120,7 @@ def summary_of(store: Store, row: RunRow | ChildRow, served: Collection[tuple[st
     return replace(run, error=error_of(store, top)) if is_read else run
 
 
-def top_of(row: RunRow | ChildRow) -> RunRow:
+def top_of(row: WorkflowRow | ChildRow) -> WorkflowRow:
     """The row of the run at the top."""
     return row.top if isinstance(row, ChildRow) else row
 
@@ -151,16 +151,16 @@ class ChildEvents:
             return None
         self._seq += 1
         if isinstance(event, RunStarted) and not scope:  # the inner run is at the top of its own log
-            event = replace(event, agent="", own_id="")
+            event = replace(event, own_id="")
         return replace(event, run_id=child.run.run_id, seq=self._seq, scope=scope)
 
 
-def error_of(store: Store, row: RunRow) -> str | None:
+def error_of(store: Store, row: WorkflowRow) -> str | None:
     """The error of a failed run, or the reason of an interruption."""
     return (row.note or _read_note(store, row)).error
 
 
-def _read_note(store: Store, row: RunRow) -> Note:
+def _read_note(store: Store, row: WorkflowRow) -> Note:
     """The note of a run that an older version ended, read from its ending."""
     if row.dbos_status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
         return Note("the process that ran it died too often: it is not run again")
@@ -174,7 +174,7 @@ def _read_note(store: Store, row: RunRow) -> Note:
     return note_of(row.run.run_id, row.run.agent, found.ending.outcome)
 
 
-def erase(store: Store, row: RunRow) -> None:
+def erase(store: Store, row: WorkflowRow) -> None:
     if not row.is_over:
         raise DurableError(f"the run {row.run.run_id!r} is {row.run.status}: cancel it before it is deleted")
     store.leases.clear(row.current)

@@ -38,7 +38,7 @@ from .run_records import (
 from .states import PendingDecision, RunState, RunStatus, RunSummary, checked_id
 from .store.children import ChildRow
 from .store.database import as_durable, checked_url, is_unreachable
-from .store.ledger import Follow, RunFilters, RunPage, RunRow, RunStats, RunTotal
+from .store.ledger import Follow, RunFilters, RunPage, RunStats, RunTotal, WorkflowRow
 from .store.store import Store
 from .workflow_ids import Resume
 
@@ -50,7 +50,7 @@ _BATCH = 500  # runs that are pruned at once
 _LET_GO = 15.0  # seconds that a process has to end a run which another process has cancelled
 
 Pending: TypeAlias = list[PendingDecision]
-Rows: TypeAlias = list[RunRow | ChildRow]
+Rows: TypeAlias = list[WorkflowRow | ChildRow]
 Stats: TypeAlias = list[RunStats]
 Totals: TypeAlias = list[RunTotal]
 
@@ -246,7 +246,7 @@ class DurableRuns:
             waiting = waiting_of(store, before)
             follow = self._following(store, before, waiting)
 
-            def checked(row: RunRow, decided: Mapping[str, str]) -> Mapping[str, str]:
+            def checked(row: WorkflowRow, decided: Mapping[str, str]) -> Mapping[str, str]:
                 is_late = row.current != before.current or row.is_cancelled
                 calls = {} if is_late else {item.token: item for item in waiting}
                 for token, decision in decisions.items():
@@ -353,7 +353,7 @@ class DurableRuns:
                     raise as_durable(error) from error
             await asyncio.sleep(0.5)
 
-    def _find(self, store: Store, run_id: str) -> RunRow | ChildRow:
+    def _find(self, store: Store, run_id: str) -> WorkflowRow | ChildRow:
         """The run of this id, at the top or inside another run."""
         found = store.ledger.find(checked_id(run_id, may_be_inside=True)) or store.children.find(run_id)
         if found is None:
@@ -363,14 +363,14 @@ class DurableRuns:
             raise DurableError(f"the run {run_id!r} is {place} of {agent!r}, not of {self._agent!r}")
         return found
 
-    def _row(self, store: Store, run_id: str) -> RunRow:
+    def _row(self, store: Store, run_id: str) -> WorkflowRow:
         """The run of this id, at the top."""
         found = self._find(store, run_id)
         if isinstance(found, ChildRow):
             raise DurableError(f"the run {run_id!r} is inside {found.top.run.run_id!r}: use that id")
         return found
 
-    def _following(self, store: Store, row: RunRow, waiting: Pending) -> Follow:
+    def _following(self, store: Store, row: WorkflowRow, waiting: Pending) -> Follow:
         """The function that makes the order to continue after an interruption, from the decisions."""
         is_graph = graph_ending(finished_run_of(store, row).texts) is not None
 

@@ -106,6 +106,7 @@ class PendingDecision(Value, omit_defaults=True):
     question: Question | None = None  # the question of a call that has begun, answered with Provide(value)
     task: str = ""  # the beginning of the run's task
     parameters: Mapping[str, JsonValue] | None = None  # the schema of its arguments
+    why: str = ""  # why a person is asked, where a `Flow` asks
 
 
 _SHOWN = 500  # letters of a task, in lists

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from wesichain.core import EventSink
-from wesichain.core.internal import Clock, Value, positions_of
+from wesichain.core.internal import Clock, Value, opened
 from wesichain.errors import ConfigError
 from wesichain.tools import CancellationToken
 
@@ -34,7 +34,8 @@ class Work(Value):
 
 
 Execute: TypeAlias = Callable[[Work], Awaitable[WorkflowResult]]
-# Returns the deps or the context of a run: a function without parameters or of the run's id, maybe async.
+# Makes the deps or the context of a run: a function without parameters or of the run's id, which may be async
+# or a context manager.
 DepsFactory: TypeAlias = Callable[[], Any | Awaitable[Any]] | Callable[[str], Any | Awaitable[Any]]
 
 
@@ -50,14 +51,14 @@ def checked_factory(make: DepsFactory | None, what: str) -> DepsFactory | None:
     return make
 
 
-async def make_deps(make: DepsFactory | None, run_id: str) -> Any:
-    """The deps or the context of a run, made again in each process that runs it."""
+@asynccontextmanager
+async def open_deps(make: DepsFactory | None, run_id: str) -> AsyncGenerator[Any]:
+    """The deps or the context of a run, made in each process that runs it, and closed with the block."""
     if make is None:
-        return None
-    function: Any = make
-    takes_id = positions_of(function, unknown=0)[1] > 0
-    made = function(run_id) if takes_id else function()
-    return await made if inspect.isawaitable(made) else made
+        yield None
+    else:
+        async with opened(make, run_id) as deps:
+            yield deps
 
 
 class ServedProgram(Value):

@@ -26,7 +26,7 @@ _FIRST_TAG = '{"kind":"go_on"'
 _SHORT = "~"  # begins the text of an ending that is stored as a difference
 
 
-class Begin(Value, omit_defaults=True):
+class BeginWorkflow(Value, omit_defaults=True):
     """The order to begin a run."""
 
     kind: ClassVar[str] = "begin"
@@ -73,7 +73,7 @@ class NewTask(Value):
     tools: Sequence[Tool[Any]] = ()
 
 
-async def begin_order(new: NewTask) -> Begin:
+async def begin_order(new: NewTask) -> BeginWorkflow:
     """The order to begin a run. Raises `ConfigError` for options that another process could not use."""
     for one in new.tools:
         if not one.external:
@@ -82,7 +82,7 @@ async def begin_order(new: NewTask) -> Begin:
                 f"single run must be external ones; give this tool to the Agent"
             )
     asked = Message(Role.USER, new.task)
-    return Begin(
+    return BeginWorkflow(
         asked.text,
         tuple(new.history),
         () if isinstance(asked.content, str) else asked.content,
@@ -102,16 +102,16 @@ def _name_of(model: AnyModel | None) -> str:
     return str(getattr(model, "model", "") or type(model).__name__)
 
 
-def tools_of(order: Begin) -> list[JsonTool]:
+def tools_of(order: BeginWorkflow) -> list[JsonTool]:
     """The external tools of a run, beside those of the agent."""
     return [JsonTool(spec.name, spec.description, spec.parameters, external=True) for spec in order.tools]
 
 
-def read_order(text: str) -> Begin | Resume:
+def read_order(text: str) -> BeginWorkflow | Resume:
     """The order of a workflow. The first databases of 0.2.0 call `Resume` by another tag."""
     if text.startswith(_FIRST_TAG):
         text = '{"kind":"resume_run"' + text.removeprefix(_FIRST_TAG)
-    order: Begin | Resume = from_json(Begin | Resume, text)
+    order: BeginWorkflow | Resume = from_json(BeginWorkflow | Resume, text)
     return order
 
 
@@ -120,7 +120,7 @@ def asked_of(order: str) -> str:
     return sha256(order.encode()).hexdigest()
 
 
-def asked_of_begin(order: Begin) -> str:
+def asked_of_begin(order: BeginWorkflow) -> str:
     """The hash of an order without its conversation, which changes between two calls with one id."""
     return asked_of(to_json(replace(order, earlier=(), conversation="")))
 

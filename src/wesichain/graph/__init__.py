@@ -10,7 +10,7 @@ from wesichain.core.internal import (
     NodeStarted,
     lazy_getattr,
 )
-from wesichain.store import Entry, MemoryStore, Store, StoreItem
+from wesichain.store import MemoryStore, Store, StoreItem, ThreadEntry
 
 from .builder import GraphBuilder
 from .checkpoints.checkpointer import (
@@ -55,7 +55,6 @@ __all__ = [
     "Checkpointer",
     "CollectingObserver",
     "ConsoleObserver",
-    "Entry",
     "ExecutionOptions",
     "Graph",
     "GraphBuilder",
@@ -88,6 +87,7 @@ __all__ = [
     "StoreItem",
     "StreamItem",
     "TaskState",
+    "ThreadEntry",
     "ThreadInfo",
     "ToolFailurePolicy",
     "Untracked",

@@ -25,7 +25,7 @@ from wesichain.errors import GraphDefinitionError, InvalidEdgeError, MissingNode
 from wesichain.store import Store
 
 from .checkpoints.checkpointer import Checkpointer
-from .checkpoints.journal import OuterWrites
+from .checkpoints.thread_journal import OuterWrites
 from .context import DEFAULTS, ExecutionOptions, GraphContext, Sinks
 from .definition import END, START, Definition, Join, Migrate, Migration, Node, RetryPolicy, Router
 from .graph import Graph

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from wesichain.core.internal import replace
 from wesichain.errors import CheckpointError
 
-from .checkpoints.journal import LoadedCheckpoint, ThreadJournal
 from .checkpoints.statecode import StoredPayload
+from .checkpoints.thread_journal import LoadedCheckpoint, ThreadJournal
 from .definition import Definition, Join
 from .superstep import Frontier, NodeTask, added
 

@@ -26,7 +26,7 @@ from wesichain.policy import Budget
 from wesichain.policy.internal import Account
 from wesichain.store import Store
 
-from .checkpoints.journal import ThreadJournal
+from .checkpoints.thread_journal import ThreadJournal
 from .superstep import NodeTask
 from .watch.observer import Observer
 

@@ -40,8 +40,8 @@ from wesichain.errors import (
 )
 
 from .checkpoints.coding import ANYTHING
-from .checkpoints.fold import Pending
-from .checkpoints.journal import OuterWrites
+from .checkpoints.fold import PendingEntries
+from .checkpoints.thread_journal import OuterWrites
 from .definition import START, Router
 from .nodes.cycles import CycleWatch
 from .nodes.frame import Frame
@@ -75,7 +75,7 @@ class GraphRun(Mutable):
         self.position = Position(folded.values, frontier)
         await self._save(folded, source="input")
 
-    async def run_to_end(self, first: Folded | Pending) -> None:
+    async def run_to_end(self, first: Folded | PendingEntries) -> None:
         """Run to the end, from an input, or from a checkpoint with its pending notes."""
         frame, options, breath = self.frame, self.frame.options, self.frame.clock.monotonic()
         pending = None if isinstance(first, Folded) else first
@@ -260,7 +260,7 @@ _NO_USAGE = Usage()  # agents in nodes report their own
 
 
 async def run_graph(
-    frame: Frame, run: GraphRun, first: Folded | Pending, *, given: Any = None
+    frame: Frame, run: GraphRun, first: Folded | PendingEntries, *, given: Any = None
 ) -> StateValues:
     """Run a graph from its first event to its last; return its final values.
 
@@ -278,7 +278,7 @@ async def run_graph(
             raise
 
 
-async def _run(frame: Frame, run: GraphRun, first: Folded | Pending, given: Any) -> StateValues:
+async def _run(frame: Frame, run: GraphRun, first: Folded | PendingEntries, given: Any) -> StateValues:
     log, scope = frame.log, frame.scope
     log.emit(RunStarted, scope, 0, _task(given), "graph", resumed=not isinstance(first, Folded))
     try:

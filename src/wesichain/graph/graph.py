@@ -18,8 +18,8 @@ from wesichain.policy.internal import Account
 from wesichain.store import Store
 
 from .checkpoints.checkpointer import Checkpointer, ThreadInfo
-from .checkpoints.fold import Pending
-from .checkpoints.journal import LoadedCheckpoint, OuterWrites, ThreadJournal
+from .checkpoints.fold import PendingEntries
+from .checkpoints.thread_journal import LoadedCheckpoint, OuterWrites, ThreadJournal
 from .compatibility import resumable, still_waiting
 from .context import ALONE, ExecutionOptions, Sinks
 from .definition import START, Definition, mermaid
@@ -269,7 +269,13 @@ class Graph(Translated, Generic[StateT]):
         return await self._run_on_thread(frame, run, loaded.pending)
 
     async def _run_on_thread(
-        self, frame: Frame, run: GraphRun, first: Folded | Pending, *, given: Any = None, form_of: Any = None
+        self,
+        frame: Frame,
+        run: GraphRun,
+        first: Folded | PendingEntries,
+        *,
+        given: Any = None,
+        form_of: Any = None,
     ) -> StateT:
         """Run on a thread; return the final state, in the form of the input. Caches the thread."""
         try:
@@ -336,7 +342,7 @@ class Graph(Translated, Generic[StateT]):
             before = None if kept is None else self.definition.schema.values(kept)
             taken = take_input(self.definition, given, before, as_it_is=folded is not None)
             run = GraphRun(frame, Position(taken.values, Frontier()))
-            first: Folded | Pending = taken
+            first: Folded | PendingEntries = taken
         else:
             run = GraphRun(frame, loaded.position, Counter(loaded.visits), loaded.outer)
             given, first = None, loaded.pending

@@ -6,7 +6,7 @@ import asyncio
 
 from wesichain.errors import CheckpointError
 from wesichain.store import Layout, PostgresStore, TableSchema
-from wesichain.store.postgres import PostgresLogs
+from wesichain.store.postgres import PostgresThreadLogs
 
 from .checkpoints.checkpointer import LogCheckpointer, conflict
 
@@ -45,11 +45,11 @@ class PostgresCheckpointer(LogCheckpointer):
     they were lost. Any number of event loops and threads may share the checkpointer.
     """
 
-    _logs: PostgresLogs
+    _logs: PostgresThreadLogs
 
     def __init__(self, url: str, *, connections: int = 4) -> None:
         what = "PostgresCheckpointer"
-        logs = PostgresLogs(url, _SCHEMA, _LAYOUT, connections=connections, what=what)
+        logs = PostgresThreadLogs(url, _SCHEMA, _LAYOUT, connections=connections, what=what)
         super().__init__(logs)
         self.start_append, self.append_now, self.read_now = logs.start, logs.append_now, logs.read_now
 

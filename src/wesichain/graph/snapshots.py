@@ -9,8 +9,8 @@ from typing import Any, Generic, Literal, TypeVar
 from wesichain.core.internal import Value, field
 from wesichain.errors import GraphError
 
-from .checkpoints.fold import Pending
-from .checkpoints.journal import LoadedCheckpoint, ThreadJournal
+from .checkpoints.fold import PendingEntries
+from .checkpoints.thread_journal import LoadedCheckpoint, ThreadJournal
 from .compatibility import inner_checkpoints
 from .definition import Definition
 from .questions import Answered, GraphInterrupt
@@ -118,7 +118,7 @@ def _state_for_program(definition: Definition, loaded: LoadedCheckpoint, values:
         return {name: item for name, item in data.items() if not name.startswith(HIDDEN)}
 
 
-def _task_state(task: NodeTask, pending: Pending, waiting: Container[str]) -> TaskState:
+def _task_state(task: NodeTask, pending: PendingEntries, waiting: Container[str]) -> TaskState:
     if task.id in pending.results:
         return TaskState(task.id, task.node, "done")
     if task.id in waiting:

@@ -6,7 +6,7 @@ import os
 
 from wesichain.errors import CheckpointError
 from wesichain.store import Layout, SqliteStore, TableSchema
-from wesichain.store.sqlite import SqliteLogs
+from wesichain.store.sqlite import SqliteThreadLogs
 
 from .checkpoints.checkpointer import LogCheckpointer, conflict
 
@@ -47,10 +47,10 @@ class SqliteCheckpointer(LogCheckpointer):
     caller's thread, for a run that is alone on its event loop.
     """
 
-    _logs: SqliteLogs
+    _logs: SqliteThreadLogs
 
     def __init__(self, path: str | os.PathLike[str], *, durable: bool = False, timeout: float = 30.0) -> None:
-        logs = SqliteLogs(path, _SCHEMA, _LAYOUT, durable=durable, timeout=timeout)
+        logs = SqliteThreadLogs(path, _SCHEMA, _LAYOUT, durable=durable, timeout=timeout)
         super().__init__(logs)
         self.start_append, self.append_now, self.read_now = logs.start, logs.append_now, logs.read_now
 

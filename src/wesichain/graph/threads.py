@@ -10,8 +10,8 @@ from wesichain.errors import CheckpointError, ConfigError
 from wesichain.store import is_name
 
 from .checkpoints.checkpointer import Checkpointer, ThreadInfo
-from .checkpoints.journal import LoadedCheckpoint, ThreadJournal
 from .checkpoints.thread import Thread
+from .checkpoints.thread_journal import LoadedCheckpoint, ThreadJournal
 from .context import ALONE
 from .definition import Definition
 from .superstep import Position

@@ -176,7 +176,7 @@ class Account:
         for account in self._upwards():
             if model in account.budget.prices:
                 return account.budget.prices[model]
-        if all(account.budget.cost is None for account in self._upwards()):
+        if not self.limits_cost:
             return _FREE
         price = find_price(model)
         if price is None:
@@ -185,6 +185,11 @@ class Account:
                 f"(pip install 'wesichain[prices]'): give Budget(prices={{{model!r}: (input, output)}})"
             )
         return price
+
+    @property
+    def limits_cost(self) -> bool:
+        """Whether the cost of this run, or of one above, is limited."""
+        return any(account.budget.cost is not None for account in self._upwards())
 
     def use_model(self, model: str) -> None:
         """Charge further replies at the price of this model, after a handoff."""

@@ -18,8 +18,8 @@ from wesichain.core.internal import Clock, register_url
 from wesichain.errors import ConfigError, MissingDependencyError, StoreError, WesichainError
 
 from .items import SqlStore
-from .log import Entry
 from .tables import Job, Layout, SqlLogs, Tables, TableSchema
+from .thread_logs import ThreadEntry
 from .workers import SessionPool
 
 try:
@@ -51,23 +51,47 @@ _SETTLED = (
 
 # psycopg deallocates all prepared statements of a connection when a transaction is rolled back.
 _NO_STATEMENT = b"26000"
+# After a failover, the server may be a standby; another connection may reach the one that took over.
+_READ_ONLY = "25006"
+
+
+class PreparedStatement:
+    """A statement that calls libpq directly.
+
+    Building a cursor, finding types and polling the socket took psycopg 0.5 of the 0.9 ms of a step. The call
+    blocks, and lets other threads run.
+    """
+
+    __slots__ = ("_name", "_prepared", "_query")
+
+    def __init__(self, query: bytes) -> None:
+        self._query = _numbered(query)
+        self._name = b"wesichain_" + sha256(self._query).hexdigest()[:16].encode()
+        self._prepared: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+    def execute(self, db: Connection, values: Sequence[Any]) -> PGresult:
+        given: list[Any] = [_as_text(one) for one in values]
+        if db in self._prepared:
+            result = db.pgconn.exec_prepared(self._name, given)
+            if result.error_field(pq.DiagnosticField.SQLSTATE) != _NO_STATEMENT:
+                return _checked(result)
+        _checked(db.pgconn.prepare(self._name, self._query))
+        self._prepared.add(db)
+        return _checked(db.pgconn.exec_prepared(self._name, given))
 
 
 class _Append:
     """An append as one statement: it updates the row of the log and inserts entries, or does nothing.
 
-    Most appends have one entry. Those call libpq directly: building a cursor, finding types and polling the
-    socket took psycopg 0.5 of the 0.9 ms of a step. The call blocks, and lets other threads run.
+    Most appends have one entry, and use a prepared statement.
     """
 
-    __slots__ = ("_many", "_name", "_one", "_prepared")
+    __slots__ = ("_many", "_one")
 
     def __init__(self, tables: Tables, moved: str, settled: str = "") -> None:
         text = _APPEND.replace("{moved}", moved).replace("{settled}", settled)
         self._many = tables.query(text.replace("{rows}", _MANY_ROWS))
-        self._one = _numbered(tables.query(text.replace("{rows}", _ONE_ROW)))
-        self._name = b"wesichain_" + sha256(self._one).hexdigest()[:16].encode()
-        self._prepared: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self._one = PreparedStatement(tables.query(text.replace("{rows}", _ONE_ROW)))
 
     def run_for_many(self, db: Connection, values: Sequence[Any]) -> bool:
         """Append several entries; return whether the log had the expected last entry."""
@@ -75,14 +99,7 @@ class _Append:
 
     def run_for_one(self, db: Connection, values: Sequence[Any]) -> bool:
         """Append one entry; return whether the log had the expected last entry."""
-        given = [_as_text(one) for one in values]
-        if db in self._prepared:
-            result = db.pgconn.exec_prepared(self._name, given)
-            if result.error_field(pq.DiagnosticField.SQLSTATE) != _NO_STATEMENT:
-                return _checked(result).ntuples == 1
-        _checked(db.pgconn.prepare(self._name, self._one))
-        self._prepared.add(db)
-        return _checked(db.pgconn.exec_prepared(self._name, given)).ntuples == 1
+        return self._one.execute(db, values).ntuples == 1
 
 
 def _numbered(query: bytes) -> bytes:
@@ -91,8 +108,10 @@ def _numbered(query: bytes) -> bytes:
     return first + b"".join([b"$%d%s" % (number, part) for number, part in enumerate(rest, start=1)])
 
 
-def _as_text(value: Any) -> bytes:
-    """Encode a value in the text format of Postgres."""
+def _as_text(value: Any) -> bytes | None:
+    """Encode a value in the text format of Postgres; None is NULL."""
+    if value is None:
+        return None
     return b"\\x" + value.hex().encode() if isinstance(value, bytes) else str(value).encode()
 
 
@@ -102,14 +121,20 @@ def _checked(result: PGresult) -> PGresult:
     return result
 
 
-def open_database(url: str, schema: TableSchema, *, connections: int, what: str) -> SessionPool[Connection]:
-    """Open a pool of up to `connections` connections, each in a thread; `what` is named in errors."""
+def open_database(
+    url: str, schema: TableSchema, *, connections: int, what: str, migrates: bool = True
+) -> SessionPool[Connection]:
+    """Open a pool of up to `connections` connections, each in a thread; `what` is named in errors.
+
+    With `migrates=False`, the jobs call `migrate` or `version_of` themselves.
+    """
     if connections < 1:
         raise ConfigError(f"{what}(connections={connections}): use at least 1")
-    return SessionPool(partial(PostgresSession, url, schema), name="wesichain-postgres", most=connections)
+    make = partial(PostgresSession, url, schema, migrates=migrates)
+    return SessionPool(make, name="wesichain-postgres", most=connections)
 
 
-class PostgresLogs(SqlLogs):
+class PostgresThreadLogs(SqlLogs):
     """Stores logs in the tables of a database. `what` is named in errors."""
 
     def __init__(self, url: str, schema: TableSchema, layout: Layout, *, connections: int, what: str) -> None:
@@ -128,9 +153,11 @@ class PostgresLogs(SqlLogs):
         )
 
     @override
-    def _append(self, name: str, entries: Sequence[Entry], after: int | None, settles: str | None) -> Job:
+    def _append(
+        self, name: str, entries: Sequence[ThreadEntry], after: int | None, settles: str | None
+    ) -> Job:
         is_plain = after is not None and not any(entry.parts for entry in entries)
-        written: Entry | None = None
+        written: ThreadEntry | None = None
 
         def write(db: Connection) -> None:
             nonlocal written
@@ -148,7 +175,7 @@ class PostgresLogs(SqlLogs):
         return write
 
     def _write_in_one_statement(
-        self, db: Connection, name: str, entries: Sequence[Entry], after: int, settles: str | None
+        self, db: Connection, name: str, entries: Sequence[ThreadEntry], after: int, settles: str | None
     ) -> None:
         """Update the log, settle and insert with one statement, in one transaction and round trip."""
         key, last = self._tables.layout.key(name), entries[-1]
@@ -166,8 +193,8 @@ class PostgresLogs(SqlLogs):
             raise self._tables.layout.conflict(name)
 
     def _moved(
-        self, db: Connection, name: str, entries: Sequence[Entry], after: int | None
-    ) -> tuple[int, Sequence[Entry]]:
+        self, db: Connection, name: str, entries: Sequence[ThreadEntry], after: int | None
+    ) -> tuple[int, Sequence[ThreadEntry]]:
         """Update and lock the row of a log; return its id, and the entries to write."""
         tables, key, last = self._tables, self._tables.layout.key(name), entries[-1]
         if after is None:
@@ -184,7 +211,7 @@ class PostgresLogs(SqlLogs):
             raise tables.layout.conflict(name)
         return row[0], entries
 
-    def _is_written(self, db: Connection, name: str, entry: Entry) -> bool:
+    def _is_written(self, db: Connection, name: str, entry: ThreadEntry) -> bool:
         values = (self._tables.layout.key(name), entry.seq, entry.at, entry.body)
         return db.execute(self._is_there, values).fetchone() is not None
 
@@ -220,9 +247,10 @@ _ITEMS = TableSchema(
 class PostgresSession:
     """A session with one connection, opened on first use and after it was lost, for one thread at a time."""
 
-    def __init__(self, url: str, schema: TableSchema) -> None:
+    def __init__(self, url: str, schema: TableSchema, *, migrates: bool = True) -> None:
         self._url = url
         self._schema = schema
+        self._migrates = migrates
         self._connection: Connection | None = None
         self._guard, self._process = RLock(), os.getpid()
 
@@ -251,13 +279,14 @@ class PostgresSession:
         with self._guard:
             try:
                 if self._connection is None or self._connection.closed:
-                    self._connection = _open(self._url, self._schema)
+                    self._connection = _open(self._url, self._schema if self._migrates else None)
                 yield self._connection
             except psycopg.Error as error:
-                if _is_lost(self._connection):
+                if _is_lost(self._connection) or error.sqlstate == _READ_ONLY:
                     self.close()
-                raise self._schema.error(
-                    f"{self._schema.holds} in Postgres cannot be used: {str(error) or type(error).__name__}"
+                raise self._schema.fault(
+                    f"{self._schema.holds} in Postgres cannot be used: {str(error) or type(error).__name__}",
+                    error,
                 ) from error
 
     def close(self) -> None:
@@ -272,25 +301,40 @@ def _is_lost(connection: Connection | None) -> bool:
     return connection is None or connection.closed or connection.broken
 
 
-def _open(url: str, schema: TableSchema) -> Connection:
+def _open(url: str, schema: TableSchema | None) -> Connection:
     register_url(url)
     db = psycopg.connect(url, autocommit=True)
     try:
-        _migrate(db, schema)
+        # What waits for a lock has to see what was committed meanwhile.
+        db.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+        if schema is not None:
+            migrate(db, schema)
     except BaseException:
         db.close()
         raise
     return db
 
 
-def _migrate(db: Connection, schema: TableSchema) -> None:
+def version_of(db: Connection, schema: TableSchema) -> int:
+    """The version of the tables in a database; 0 if there are none. Raises if it is newer."""
+    row = db.execute("SELECT to_regclass(%s)", (schema.table,)).fetchone()
+    if row is None or row[0] is None:
+        return 0
+    query = sql.SQL("SELECT max(version) FROM {}").format(sql.Identifier(schema.table))
+    row = db.execute(query).fetchone()
+    version = (row[0] if row is not None else None) or 0
+    schema.check(version, "the database")
+    return version
+
+
+def migrate(db: Connection, schema: TableSchema) -> None:
+    """Create the tables, or bring them to this version; that needs the right to, unless they are there."""
+    if version_of(db, schema) == len(schema.migrations):
+        return
     table = sql.Identifier(schema.table)
     with db.transaction():
         db.execute("SELECT pg_advisory_xact_lock(%s)", (schema.number,))
         db.execute(sql.SQL("CREATE TABLE IF NOT EXISTS {} (version INTEGER NOT NULL)").format(table))
-        row = db.execute(sql.SQL("SELECT max(version) FROM {}").format(table)).fetchone()
-        version = (row[0] if row is not None else None) or 0
-        schema.check(version, "the database")
-        for number in range(version, len(schema.migrations)):
+        for number in range(version_of(db, schema), len(schema.migrations)):
             db.execute(schema.migrations[number].encode())
             db.execute(sql.SQL("INSERT INTO {} VALUES (%s)").format(table), (number + 1,))

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from typing_extensions import override
@@ -19,14 +20,14 @@ from wesichain.errors import StoreError
 from wesichain.platform.files import open_file as open_descriptor
 
 from .items import SqlStore
-from .log import Entry
 from .tables import Job, Layout, SqlLogs, Tables, TableSchema
+from .thread_logs import ThreadEntry
 from .workers import SessionPool
 
 T = TypeVar("T")
 
 
-class SqliteLogs(SqlLogs):
+class SqliteThreadLogs(SqlLogs):
     """Stores logs in the tables of a SQLite file."""
 
     def __init__(
@@ -42,7 +43,9 @@ class SqliteLogs(SqlLogs):
         super().__init__(database, Tables(layout), transaction)
 
     @override
-    def _append(self, name: str, entries: Sequence[Entry], after: int | None, settles: str | None) -> Job:
+    def _append(
+        self, name: str, entries: Sequence[ThreadEntry], after: int | None, settles: str | None
+    ) -> Job:
         tables, key = self._tables, self._tables.layout.key(name)
 
         def append(db: sqlite3.Connection) -> None:
@@ -128,7 +131,7 @@ def open_file(
     `":memory:"` stores everything in memory. A commit survives a crash of the process; with `durable` also a
     power failure, but each commit waits for the disk.
     """
-    make = partial(_File, os.fspath(path), schema, durable=durable, timeout=timeout)
+    make = partial(FileSession, os.fspath(path), schema, durable=durable, timeout=timeout)
     return SessionPool(make, name="wesichain-sqlite")
 
 
@@ -145,14 +148,25 @@ def transaction(db: sqlite3.Connection) -> Generator[None, None, None]:
         raise
 
 
-class _File:
-    """A session with the file, opened on first use, for one thread at a time."""
+class NothingStoredError(Exception):
+    """The file to read does not exist, or has no tables yet."""
 
-    def __init__(self, path: str, schema: TableSchema, *, durable: bool, timeout: float) -> None:
+
+class FileSession:
+    """A session with a file, opened on first use, for one thread at a time.
+
+    With `read_only`, nothing is created or changed, and a file without tables raises `NothingStoredError`.
+    """
+
+    def __init__(
+        self, path: str, schema: TableSchema, *, durable: bool, timeout: float, read_only: bool = False
+    ) -> None:
         self._path = path
         self._schema = schema
         self._durable = durable
         self._timeout = timeout
+        self._is_read_only = read_only
+        self._is_frozen = False
         self._db: sqlite3.Connection | None = None
         self._lock = threading.RLock()
         self._process = os.getpid()
@@ -165,11 +179,15 @@ class _File:
         try:
             with self._lock:
                 if self._db is None:
-                    self._db = self._opened()
-                return job(self._db)
+                    self._db = self._opened_for_reading() if self._is_read_only else self._opened()
+                try:
+                    return job(self._db)
+                finally:
+                    if self._is_frozen:
+                        self.close()
         except (sqlite3.Error, OSError, UnicodeError) as cause:  # UnicodeError: the file is damaged
-            raise self._schema.error(
-                f"{self._schema.holds} in {self._path} cannot be used: {cause}"
+            raise self._schema.fault(
+                f"{self._schema.holds} in {self._path} cannot be used: {cause}", cause
             ) from cause
 
     def close(self) -> None:
@@ -197,6 +215,40 @@ class _File:
         except BaseException:
             db.close()
             raise
+        return db
+
+    def _opened_for_reading(self) -> sqlite3.Connection:
+        """Open the file without the right to write.
+
+        SQLite cannot do so in a folder that it may not write to, unless it is told that nobody changes the
+        file. That holds while there is no write-ahead log, so that the connection is for one job.
+        """
+        path = Path(self._path).absolute()
+        if not path.exists():
+            raise NothingStoredError
+        self._is_frozen = False
+        try:
+            return self._connected(f"{path.as_uri()}?mode=ro")
+        except sqlite3.OperationalError as error:
+            is_refused = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+            if not is_refused or Path(f"{path}-wal").exists():
+                raise
+        self._is_frozen = True
+        return self._connected(f"{path.as_uri()}?immutable=1")
+
+    def _connected(self, uri: str) -> sqlite3.Connection:
+        db = sqlite3.connect(
+            uri, uri=True, timeout=self._timeout, isolation_level=None, check_same_thread=False
+        )
+        try:
+            self._check(db)
+            has_tables = _number(db, "PRAGMA user_version") > 0
+        except BaseException:
+            db.close()
+            raise
+        if not has_tables:
+            db.close()
+            raise NothingStoredError
         return db
 
     def _execute_when_free(self, db: sqlite3.Connection, statement: str) -> None:

@@ -16,9 +16,10 @@ from typing import Any, TypeAlias
 from typing_extensions import override
 
 from wesichain.core.internal import Value, replace
-from wesichain.errors import WesichainError
+from wesichain.errors import StoreError, WesichainError
 
-from .log import Conflict, Entry, LogInfo, Logs, hashes, not_before, numbered
+from .database_faults import store_error
+from .thread_logs import Conflict, ThreadEntry, ThreadLogInfo, ThreadLogs, hashes, not_before, numbered
 from .workers import SessionPool
 
 _MANY = 500  # values in one query: old versions of SQLite allow a thousand
@@ -36,6 +37,10 @@ class TableSchema(Value):
     migrations: Sequence[str]
     error: Callable[[str], WesichainError]
     table: str = ""
+
+    def fault(self, message: str, cause: BaseException) -> WesichainError:
+        """The error for a fault of the database; a `StoreError` says whether the call may be repeated."""
+        return store_error(message, cause) if self.error is StoreError else self.error(message)
 
     def check(self, version: int, where: str) -> None:
         """Raise if the tables were made by a newer version."""
@@ -106,11 +111,13 @@ class Tables:
 
     # --- in a transaction --------------------------------------------------------------------------
 
-    def as_last(self, db: Any, entries: Sequence[Entry], after: int) -> tuple[Sequence[Entry], float]:
+    def as_last(
+        self, db: Any, entries: Sequence[ThreadEntry], after: int
+    ) -> tuple[Sequence[ThreadEntry], float]:
         """Number entries for an append after any last entry; return them with the time of the log."""
         return numbered(entries, after), not_before(entries[-1].at, db.execute(self._latest).fetchone()[0])
 
-    def insert(self, db: Any, log: int, entries: Sequence[Entry], settles: str | None) -> None:
+    def insert(self, db: Any, log: int, entries: Sequence[ThreadEntry], settles: str | None) -> None:
         """Insert entries of a log whose row has been updated."""
         if settles is not None:  # "0" comes after "/"
             db.execute(self._settle, (log, settles, f"{settles}/", f"{settles}0"))
@@ -123,7 +130,7 @@ class Tables:
                 rows = [(log, name, data) for name, data in entry.parts.items()]
                 db.cursor().executemany(self._keep, rows)
 
-    def read(self, db: Any, name: str, since: int | None, newest: int | None = None) -> list[Entry]:
+    def read(self, db: Any, name: str, since: int | None, newest: int | None = None) -> list[ThreadEntry]:
         key = self.layout.key(name)
         values: tuple[Any, ...] = (key, since)
         query = self._since
@@ -131,7 +138,7 @@ class Tables:
             query, values = self._newest, (key, key, max(0, newest - 1)) * 2
         elif since is None:
             query, values = self._from_base, (key, key)
-        entries = [Entry(*row) for row in db.execute(query, values).fetchall()]
+        entries = [ThreadEntry(*row) for row in db.execute(query, values).fetchall()]
         named = sorted({one for entry in entries for one in hashes(entry)}) if self.layout.parts else ()
         if not named:
             return entries
@@ -163,15 +170,15 @@ class Tables:
             )
             db.execute(self.query(unneeded), (key,))
 
-    def names(self, db: Any) -> list[LogInfo]:
+    def names(self, db: Any) -> list[ThreadLogInfo]:
         rows = db.execute(self.query("SELECT name, seq, at FROM {logs} ORDER BY at DESC, id DESC")).fetchall()
-        return [LogInfo(self.layout.name(name), seq, at) for name, seq, at in rows]
+        return [ThreadLogInfo(self.layout.name(name), seq, at) for name, seq, at in rows]
 
 
 Job: TypeAlias = Callable[[Any], None]
 
 
-class SqlLogs(Logs):
+class SqlLogs(ThreadLogs):
     """Stores logs in the tables of a database. `begin` starts a transaction on a connection."""
 
     def __init__(
@@ -183,23 +190,25 @@ class SqlLogs(Logs):
         self._transaction = begin
 
     @abstractmethod
-    def _append(self, name: str, entries: Sequence[Entry], after: int | None, settles: str | None) -> Job:
+    def _append(
+        self, name: str, entries: Sequence[ThreadEntry], after: int | None, settles: str | None
+    ) -> Job:
         """Return a job that appends all entries or nothing."""
 
     @override
     async def append(
-        self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
+        self, name: str, entries: Sequence[ThreadEntry], *, after: int | None, settles: str | None = None
     ) -> None:
         await self.database.run(self._append(name, entries, after, settles))
 
     def start(
-        self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
+        self, name: str, entries: Sequence[ThreadEntry], *, after: int | None, settles: str | None = None
     ) -> asyncio.Future[None]:
         """Start an append; return its future, which cannot be cancelled."""
         return self.database.start(self._append(name, entries, after, settles))
 
     def append_now(
-        self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
+        self, name: str, entries: Sequence[ThreadEntry], *, after: int | None, settles: str | None = None
     ) -> None:
         """Append in this thread, for a caller that may block it."""
         self.database.run_now(self._append(name, entries, after, settles))
@@ -207,10 +216,10 @@ class SqlLogs(Logs):
     @override
     async def read(
         self, name: str, *, since: int | None = None, newest: int | None = None
-    ) -> Sequence[Entry]:
+    ) -> Sequence[ThreadEntry]:
         return await self.database.run(lambda db: self._tables.read(db, name, since, newest))
 
-    def read_now(self, name: str, *, since: int | None = None) -> Sequence[Entry]:
+    def read_now(self, name: str, *, since: int | None = None) -> Sequence[ThreadEntry]:
         """Read in this thread, for a caller that may block it."""
         return self.database.run_now(lambda db: self._tables.read(db, name, since))
 
@@ -223,7 +232,7 @@ class SqlLogs(Logs):
         await self.database.run(job)
 
     @override
-    async def names(self) -> Sequence[LogInfo]:
+    async def names(self) -> Sequence[ThreadLogInfo]:
         return await self.database.run(self._tables.names)
 
     def close(self) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .simulation.scenario import Effect, Scenario, ToolEffects, Trace
     from .simulation.simulate import simulate, simulate_sync
     from .simulation.violations import Report, Violation
+    from .thread_logs import ThreadLogsContract
 else:
     # pytest loads the plugin of this package in every project, so the rest is imported on first use.
     __getattr__ = lazy_getattr(
@@ -28,6 +29,7 @@ else:
             ".contracts": ("ModelContract", "SinkContract", "ToolContract"),
             ".conversations": ("ConversationsContract",),
             ".drift": ("Drift", "compare_drift", "drift_of", "drift_report", "read_runs"),
+            ".thread_logs": ("ThreadLogsContract",),
             ".logs": ("LogsContract",),
             ".models": ("FunctionLlm", "ScriptedLlm", "StreamingScriptedLlm", "calls"),
             ".providers": ("Answer", "ProviderContract", "Served", "ProviderReply", "Wire"),
@@ -60,6 +62,7 @@ __all__ = [
     "Served",
     "SinkContract",
     "StreamingScriptedLlm",
+    "ThreadLogsContract",
     "ToolContract",
     "ToolEffects",
     "Trace",

@@ -14,7 +14,7 @@ from hashlib import sha256
 
 from wesichain.core.internal import replace
 from wesichain.errors import CheckpointError
-from wesichain.graph import Checkpointer, Entry
+from wesichain.graph import Checkpointer, ThreadEntry
 
 from .store_contract import StoreContract, law, run_in_loops
 
@@ -141,7 +141,7 @@ class CheckpointerContract(StoreContract[Checkpointer]):
         if not getattr(store, "keeps_parts", False):
             return
         old, new = with_part(1, b"old"), with_part(2, b"new")
-        both = Entry(3, "2", 1, 3.0, f"[{old.body},{new.body}]", {**old.parts, **new.parts})
+        both = ThreadEntry(3, "2", 1, 3.0, f"[{old.body},{new.body}]", {**old.parts, **new.parts})
         await store.append("t", [old, new], after=0)
         await store.append("t", [both], after=2)
         await store.append("other", [with_part(1, b"old")], after=0)
@@ -177,18 +177,20 @@ class CheckpointerContract(StoreContract[Checkpointer]):
         assert (await store.read("t"))[0].body == body
 
 
-def entry(seq: int, owner: str = "", *, base: int = 1, body: str = "{}", at: float | None = None) -> Entry:
-    return Entry(seq, owner, base, float(seq) if at is None else at, body)
+def entry(
+    seq: int, owner: str = "", *, base: int = 1, body: str = "{}", at: float | None = None
+) -> ThreadEntry:
+    return ThreadEntry(seq, owner, base, float(seq) if at is None else at, body)
 
 
-def with_part(seq: int, data: bytes) -> Entry:
+def with_part(seq: int, data: bytes) -> ThreadEntry:
     """An entry that refers to a picture, with its bytes."""
     digest = sha256(data).hexdigest()
     body = f'{{"kind":"image","media_type":"image/png","url":"sha256:{digest}"}}'
-    return Entry(seq, "", 1, float(seq), body, {digest: data})
+    return ThreadEntry(seq, "", 1, float(seq), body, {digest: data})
 
 
-def numbers(entries: Sequence[Entry]) -> list[int]:
+def numbers(entries: Sequence[ThreadEntry]) -> list[int]:
     return [one.seq for one in entries]
 
 

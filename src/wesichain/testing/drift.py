@@ -89,11 +89,13 @@ async def compare_drift(
     cases: Iterable[Case] = (),
     checks: Sequence[Check] = (),
     judge: Judge | None = None,
+    deps: Any = None,
 ) -> Comparison | None:
     """Run the tasks that differ with the real model and tools, and compare the scores with the recordings.
 
     Each run is replayed up to its first difference and continues live. The case with the same task has the
-    expected answer; without one, the recorded answer is expected. None if there is nothing to compare.
+    expected answer; without one, the recorded answer is expected. `deps` are those of the live runs, as for
+    `evaluate`. None if there is nothing to compare.
     """
     known = {case.task: case for case in cases}
     pairs: list[tuple[Case, Drift]] = []
@@ -111,7 +113,7 @@ async def compare_drift(
     before = await evaluate(
         recorded, [replace(case, tools=()) for case in chosen], checks=checks, judge=judge, at_once=1
     )
-    after = await evaluate(live, chosen, checks=checks, judge=judge, at_once=1)
+    after = await evaluate(live, chosen, checks=checks, judge=judge, at_once=1, deps=deps)
     return compare(before.results, after.results)
 
 
@@ -135,7 +137,7 @@ async def _live_outcome(agent: Agent[Any, Any], drift: Drift, task: Any, **optio
     """The outcome of a run that continues live after the first difference."""
     if drift.recording is not None and drift.what == "request" and drift.step > 1:
         try:
-            return await replay(drift.recording, agent, from_step=drift.step)
+            return await replay(drift.recording, agent, from_step=drift.step, deps=options.get("deps"))
         except ReplayMismatchError:
             pass  # it also differs before that step: run it from the start
     return await agent.outcome(task, **options)

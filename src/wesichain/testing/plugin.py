@@ -56,7 +56,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
                 if name == _DRIFT and getattr(report, "when", "") == "teardown":
                     lines.setdefault(report.nodeid, []).append(value)
     if lines:
-        terminalreporter.section("wesichain drift")
+        terminalreporter.section("drift of agents")
         for nodeid, differences in sorted(lines.items()):
             terminalreporter.write_line(nodeid)
             for difference in differences:

@@ -15,8 +15,8 @@ from wesichain.agent.internal import (
     Caller,
     Effects,
     FixedCaller,
-    JournalEntry,
     RaisedError,
+    RecordedInput,
     Refused,
     RunState,
     extra_call_events,
@@ -163,7 +163,7 @@ class DurableEffects(Effects):
         return ToolResult(call.id, call.name, None, error, entry.duration_ms)
 
     @override
-    async def remember(self, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
+    async def remember(self, entry: RecordedInput[T], make: Callable[[], Awaitable[T]]) -> T:
         """The recorded result of `make`, which may have effects or return another value the next time."""
         if entry.verb == "offer":
             return await make()  # tools cannot be stored, so the function is called again
@@ -187,7 +187,7 @@ class DurableEffects(Effects):
             raise Refused(error) if entry.verb == "check" else error
         return done[0] if done else entry.read(record.value)
 
-    def _name_of(self, entry: JournalEntry[Any]) -> str:
+    def _name_of(self, entry: RecordedInput[Any]) -> str:
         """The name of a journal step. Checks are numbered: a step may check several answers."""
         name = f"{self._scope}{entry.verb} {entry.step_id}"
         if entry.call_id:

@@ -15,7 +15,7 @@ from wesichain.durable.states import RunState, RunSummary
 
 from .database import Database, escape_nul, unescape_nul
 from .dbos_tables import RUN_COLUMNS, RUN_TABLES, STATES, state_in
-from .ledger import RunPage, RunRow, run_row_of
+from .ledger import RunPage, WorkflowRow, run_row_of
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -81,7 +81,7 @@ class ChildRow(Value):
 
     run: RunSummary
     scope: str
-    top: RunRow
+    top: WorkflowRow
 
 
 class Children:

@@ -144,7 +144,7 @@ class RunTotal(Value):
     cost: float | None
 
 
-class RunRow(Value):
+class WorkflowRow(Value):
     """A run as lists show it, with the columns that a change needs."""
 
     run: RunSummary
@@ -247,11 +247,11 @@ class Ledger:
 
     # --- reading -------------------------------------------------------------------------------------
 
-    def find(self, run_id: str) -> RunRow | None:
+    def find(self, run_id: str) -> WorkflowRow | None:
         rows = self._db.read(_ONE, {"run": run_id})
         return run_row_of(rows[0]) if rows else None
 
-    def listed(self, page: RunPage, *, over: float | None = None) -> list[RunRow]:
+    def listed(self, page: RunPage, *, over: float | None = None) -> list[WorkflowRow]:
         """The runs of a page, the newest first; `over`: those that ended more than so many seconds ago."""
         wheres, values = page.conditions("r.created_at", "r.run")
         if page.state is not None:
@@ -326,7 +326,7 @@ class Ledger:
     def decide(
         self,
         run_id: str,
-        check: Callable[[RunRow, Mapping[str, str]], Mapping[str, str]],
+        check: Callable[[WorkflowRow, Mapping[str, str]], Mapping[str, str]],
         follow: Follow,
     ) -> None:
         """Store decisions, and requeue the run when none is missing, in one transaction.
@@ -408,14 +408,14 @@ class Ledger:
         """The decisions on the calls of a run so far, by their tokens."""
         return {row.token: row.decision for row in db.execute(self._db.sql(_DECIDED), {"run": run_id})}
 
-    def _locked(self, db: sa.Connection, run_id: str) -> RunRow:
+    def _locked(self, db: sa.Connection, run_id: str) -> WorkflowRow:
         db.execute(self._db.sql(_LOCK), {"run": run_id})
         row = db.execute(self._db.sql(_ONE), {"run": run_id}).first()
         if row is None:
             raise DurableError(f"there is no run {run_id!r} in this database")
         return run_row_of(row)
 
-    def _follow(self, db: sa.Connection, row: RunRow, order: str | None) -> None:
+    def _follow(self, db: sa.Connection, row: WorkflowRow, order: str | None) -> None:
         if order is None:
             return
         run, number = row.run, row.stretch + 1
@@ -437,7 +437,7 @@ def values_of(ids: Sequence[str]) -> tuple[str, dict[str, str]]:
 STATES_WITH_REASON = (RunState.FAILED, RunState.INTERRUPTED)  # for which a list shows the reason
 
 
-def run_row_of(row: Any) -> RunRow:
+def run_row_of(row: Any) -> WorkflowRow:
     note = None
     if row.noted == row.stretch:
         noted = (getattr(row, name) for name in NOTED)
@@ -459,4 +459,4 @@ def run_row_of(row: Any) -> RunRow:
         **{name: getattr(shown, name) for name in ("cost", "tokens", "model", "steps", "result")},
     )
     work = row.current, row.stretch, row.outcome, bool(row.cancelled), row.asked
-    return RunRow(run, *work, row.status, row.executor or "", note)
+    return WorkflowRow(run, *work, row.status, row.executor or "", note)

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from wesichain.core.internal import Clock, SystemClock, Value
 from wesichain.errors import CheckpointError
-from wesichain.store import Entry, Logs, MemoryLogs
+from wesichain.store import MemoryThreadLogs, ThreadEntry, ThreadLogs
 
 from .fold import rebased
 from .parts import as_kept
@@ -32,7 +32,7 @@ class Checkpointer(Protocol):
     """
 
     async def append(
-        self, thread_id: str, entries: Sequence[Entry], *, after: int, settles: str | None = None
+        self, thread_id: str, entries: Sequence[ThreadEntry], *, after: int, settles: str | None = None
     ) -> None:
         """Append entries to a thread whose last entry is `after` (0: a new thread).
 
@@ -41,7 +41,7 @@ class Checkpointer(Protocol):
         """
         ...
 
-    async def read(self, thread_id: str, *, since: int | None = None) -> Sequence[Entry]:
+    async def read(self, thread_id: str, *, since: int | None = None) -> Sequence[ThreadEntry]:
         """Return the entries from `since` on, in order; by default from the base of the newest checkpoint.
 
         An unknown thread has none.
@@ -67,18 +67,18 @@ def conflict(thread_id: str) -> CheckpointError:
 class LogCheckpointer(Checkpointer):
     """Stores threads as logs."""
 
-    def __init__(self, logs: Logs) -> None:
+    def __init__(self, logs: ThreadLogs) -> None:
         self._logs = logs
         self.keeps_parts: bool = getattr(logs, "keeps_parts", False)
 
     @override
     async def append(
-        self, thread_id: str, entries: Sequence[Entry], *, after: int, settles: str | None = None
+        self, thread_id: str, entries: Sequence[ThreadEntry], *, after: int, settles: str | None = None
     ) -> None:
         await self._logs.append(thread_id, entries, after=after, settles=settles)
 
     @override
-    async def read(self, thread_id: str, *, since: int | None = None) -> Sequence[Entry]:
+    async def read(self, thread_id: str, *, since: int | None = None) -> Sequence[ThreadEntry]:
         return await self._logs.read(thread_id, since=since)
 
     @override
@@ -94,7 +94,7 @@ class MemoryCheckpointer(LogCheckpointer):
     """Stores threads in memory. Event loops and threads of the process may share it."""
 
     def __init__(self) -> None:
-        super().__init__(MemoryLogs(conflict))
+        super().__init__(MemoryThreadLogs(conflict))
 
 
 async def copy_thread(store: Checkpointer, thread_id: str, to: str) -> None:

@@ -25,7 +25,7 @@ from wesichain.errors import CheckpointError, CodecError
 from wesichain.graph.questions import Answered, GraphInterrupt, tasks_of
 from wesichain.graph.state.updates import NodeResult
 from wesichain.graph.superstep import Frontier, NodeTask
-from wesichain.store import Entry, is_settled
+from wesichain.store import ThreadEntry, is_settled
 
 from .coding import ANYTHING, text_of
 from .deltas import undelta
@@ -42,9 +42,9 @@ ONCE = '"once":'
 class CheckpointFold:
     """Folds checkpoints, one after the other, into the values stored at the last one."""
 
-    def __init__(self, thread_id: str, chain: Iterable[tuple[Entry, dict[str, Any]]] = ()) -> None:
+    def __init__(self, thread_id: str, chain: Iterable[tuple[ThreadEntry, dict[str, Any]]] = ()) -> None:
         self._thread_id = thread_id
-        self.entry = Entry(0, "", 0, 0.0, "")
+        self.entry = ThreadEntry(0, "", 0, 0.0, "")
         self.body: Mapping[str, Any] = {}
         self.stored: dict[str, Any] = {}
         self.visits: Counter[str] = Counter()
@@ -70,7 +70,7 @@ class CheckpointFold:
         moment: int = self.body.get("moment", self.entry.seq)
         return moment
 
-    def take_next(self, entry: Entry) -> bool:
+    def take_next(self, entry: ThreadEntry) -> bool:
         """Fold this checkpoint if it follows the last one; return whether it does."""
         body = parsed(entry)
         if body.get("parent") != self.entry.seq or entry.base == entry.seq:
@@ -78,7 +78,7 @@ class CheckpointFold:
         self.take(entry, body)
         return True
 
-    def take(self, entry: Entry, body: Mapping[str, Any]) -> None:
+    def take(self, entry: ThreadEntry, body: Mapping[str, Any]) -> None:
         """Fold one more checkpoint; a base replaces everything before it."""
         self.entry, self.body = entry, body
         try:
@@ -130,9 +130,9 @@ class CheckpointFold:
                 self.out.append([name, how, self.stored[name]])
 
 
-def chain(entries: Mapping[int, Entry], seq: int) -> list[tuple[Entry, dict[str, Any]]]:
+def chain(entries: Mapping[int, ThreadEntry], seq: int) -> list[tuple[ThreadEntry, dict[str, Any]]]:
     """Return a checkpoint and its ancestors back to its base, oldest first."""
-    chain: list[tuple[Entry, dict[str, Any]]] = []
+    chain: list[tuple[ThreadEntry, dict[str, Any]]] = []
     base = entries[seq].base
     number: int | None = seq
     while number is not None and number in entries:
@@ -151,7 +151,7 @@ def chain(entries: Mapping[int, Entry], seq: int) -> list[tuple[Entry, dict[str,
     return chain
 
 
-def parsed(entry: Entry) -> dict[str, Any]:
+def parsed(entry: ThreadEntry) -> dict[str, Any]:
     try:
         body = parse_json(entry.body)
     except CodecError as error:
@@ -170,7 +170,7 @@ def undamaged(thread_id: str) -> Generator[None]:
         raise CheckpointError(f"thread {thread_id!r} is damaged: {error!r}") from error
 
 
-def rebased(entries: Sequence[Entry], *, at: float) -> list[Entry]:
+def rebased(entries: Sequence[ThreadEntry], *, at: float) -> list[ThreadEntry]:
     """Return the newest checkpoint of a log as a base, with its pending entries.
 
     It has the same moment, so that questions keep their ids.
@@ -197,10 +197,10 @@ def rebased(entries: Sequence[Entry], *, at: float) -> list[Entry]:
     first = entries[-1].seq + 1
     body["moment"] = fold.moment
     pending = [entry for entry in entries if is_settled(entry.owner, str(newest))]
-    return [Entry(first, "", first, at, dump_json(body)), *moved(pending, newest, first)]
+    return [ThreadEntry(first, "", first, at, dump_json(body)), *moved(pending, newest, first)]
 
 
-def once_in(entries: Iterable[Entry]) -> dict[str, Any]:
+def once_in(entries: Iterable[ThreadEntry]) -> dict[str, Any]:
     """Return the records of calls with `effect="once"` in these entries by id; the last one counts."""
     found: dict[str, Any] = {}
     for entry in entries:
@@ -213,13 +213,13 @@ def once_in(entries: Iterable[Entry]) -> dict[str, Any]:
     return found
 
 
-def moved(entries: Sequence[Entry], head: int, to: int) -> list[Entry]:
+def moved(entries: Sequence[ThreadEntry], head: int, to: int) -> list[ThreadEntry]:
     """Return the notes pending on one checkpoint as notes on another, numbered from there on."""
     numbers = {head: to} | {entry.seq: number for number, entry in enumerate(entries, start=to + 1)}
     return [_renumbered(entry, numbers) for entry in entries]
 
 
-def _renumbered(entry: Entry, numbers: Mapping[int, int]) -> Entry:
+def _renumbered(entry: ThreadEntry, numbers: Mapping[int, int]) -> ThreadEntry:
     """Return an entry with new numbers in its owner, parent and base."""
     path = entry.owner.split("/")
     path[::3] = [str(numbers.get(int(number), number)) for number in path[::3]]
@@ -227,7 +227,7 @@ def _renumbered(entry: Entry, numbers: Mapping[int, int]) -> Entry:
     if "parent" in body:
         body["parent"] = numbers[body["parent"]]
     base = numbers.get(entry.base, numbers[entry.seq])
-    return Entry(numbers[entry.seq], "/".join(path), base, entry.at, dump_json(body))
+    return ThreadEntry(numbers[entry.seq], "/".join(path), base, entry.at, dump_json(body))
 
 
 # --- notes -----------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ class OpenQuestions(NamedTuple):
         return cls(by_task, {one.id: one for asked in by_task.values() for one in asked})
 
 
-class Pending:
+class PendingEntries:
     """Folds the notes on a checkpoint into what is known of the tasks of the next super-step, by task id.
 
     `asked`, `by_id`: open questions of these tasks themselves. `waiting`: all open questions of tasks that do
@@ -253,7 +253,7 @@ class Pending:
     """
 
     def __init__(
-        self, owner: str = "", entries: Iterable[Entry] = (), old_ids: Mapping[str, str] | None = None
+        self, owner: str = "", entries: Iterable[ThreadEntry] = (), old_ids: Mapping[str, str] | None = None
     ) -> None:
         """`old_ids` maps the ids of renamed tasks to their new ids."""
         self._owner = owner
@@ -283,7 +283,7 @@ class Pending:
             task for task in frontier.tasks if task.id not in self.results and task.id not in self.waiting
         ]
 
-    def take(self, entry: Entry) -> None:
+    def take(self, entry: ThreadEntry) -> None:
         """Fold one more note."""
         body = parsed(entry)
         self.last_event = max(self.last_event, body.get("event", 0))

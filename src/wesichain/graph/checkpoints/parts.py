@@ -13,13 +13,13 @@ from typing import Any
 
 from wesichain.core.internal import KEPT, MEDIA, dump_json, is_object, parse_json, replace
 from wesichain.graph.state.kinds import is_list
-from wesichain.store import Entry
+from wesichain.store import ThreadEntry
 
 _KINDS = tuple(kind.kind for kind in MEDIA)
 _HAS_BYTES = '"data":"'
 
 
-def as_kept(store: object, entries: Sequence[Entry]) -> Sequence[Entry]:
+def as_kept(store: object, entries: Sequence[ThreadEntry]) -> Sequence[ThreadEntry]:
     """Return entries for a store: with the bytes of parts beside the text, if it supports that."""
     for entry in entries:
         if _HAS_BYTES in entry.body:
@@ -27,7 +27,7 @@ def as_kept(store: object, entries: Sequence[Entry]) -> Sequence[Entry]:
     return entries
 
 
-def apart(entry: Entry) -> Entry:
+def apart(entry: ThreadEntry) -> ThreadEntry:
     """Move the bytes of parts from the text of an entry to its `parts`."""
     if _HAS_BYTES not in entry.body:
         return entry
@@ -36,7 +36,7 @@ def apart(entry: Entry) -> Entry:
     return replace(entry, body=body, parts={**entry.parts, **found}) if found else entry
 
 
-def together(entry: Entry, body: dict[str, Any]) -> dict[str, Any]:
+def together(entry: ThreadEntry, body: dict[str, Any]) -> dict[str, Any]:
     """Return the body of an entry with the bytes of its parts restored, as base64."""
     if not entry.parts:
         return body

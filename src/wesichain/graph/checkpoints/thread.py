@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 from wesichain.core import JsonValue
 from wesichain.graph.questions import Answered, tasks_of
-from wesichain.store import Entry, is_settled
+from wesichain.store import ThreadEntry, is_settled
 
 from .checkpointer import Checkpointer
-from .fold import ONCE, OpenQuestions, Pending, once_in, parsed, read_answered
+from .fold import ONCE, OpenQuestions, PendingEntries, once_in, parsed, read_answered
 from .parts import as_kept
 
 _ANSWER = '"answer'  # of a note, or of a checkpoint that has settled some
@@ -23,14 +23,14 @@ class Thread:
     """
 
     def __init__(
-        self, store: Checkpointer, thread_id: str, entries: Sequence[Entry], *, in_place: bool = False
+        self, store: Checkpointer, thread_id: str, entries: Sequence[ThreadEntry], *, in_place: bool = False
     ) -> None:
         self._store = store
         self._in_place = in_place
         self.thread_id = thread_id
         self._checkpoints = {entry.seq: entry for entry in entries if not entry.owner}
-        self._entries: dict[str, list[Entry]] = {}  # pending entries, by owner
-        self._pending: dict[str, Pending] = {}  # folded from them
+        self._entries: dict[str, list[ThreadEntry]] = {}  # pending entries, by owner
+        self._pending: dict[str, PendingEntries] = {}  # folded from them
         self._with_answers: dict[str, None] = {}  # owners of entries that contain an answer, in order
         for entry in entries:
             if entry.owner:
@@ -56,7 +56,7 @@ class Thread:
         found = await _read(self._store, self.thread_id, self._last.seq, in_place=in_place)
         return [*found] == [self._last]
 
-    async def write(self, make: Callable[[int], Sequence[Entry]], *, settles: str | None = None) -> int:
+    async def write(self, make: Callable[[int], Sequence[ThreadEntry]], *, settles: str | None = None) -> int:
         """Write the entries that `make` returns for the next number; return the number of the last one."""
         async with self._lock:
             after = 0 if self._last is None else self._last.seq
@@ -79,7 +79,7 @@ class Thread:
                     self._written(entries, settles)
             return entries[-1].seq
 
-    def _written(self, entries: Sequence[Entry], settles: str | None) -> None:
+    def _written(self, entries: Sequence[ThreadEntry], settles: str | None) -> None:
         self._last = entries[-1]
         if settles is not None:
             for owner in self.owners_below(settles):
@@ -94,7 +94,7 @@ class Thread:
             else:  # earlier checkpoints are no longer needed
                 self._checkpoints = {entry.seq: entry}
 
-    def _keep(self, entry: Entry) -> None:
+    def _keep(self, entry: ThreadEntry) -> None:
         owner = entry.owner
         self._entries.setdefault(owner, []).append(entry)
         if _ANSWER in entry.body:
@@ -106,14 +106,14 @@ class Thread:
         """Return the owners at or below this one that have entries."""
         return [one for one in self._entries if is_settled(one, owner)]
 
-    def owned(self, owner: str) -> dict[int, Entry]:
+    def owned(self, owner: str) -> dict[int, ThreadEntry]:
         """Return the entries of an owner by number; of the root, its checkpoints."""
         return {entry.seq: entry for entry in self._entries.get(owner, ())} if owner else self._checkpoints
 
-    def pending(self, owner: str) -> Pending:
+    def pending(self, owner: str) -> PendingEntries:
         """Return the folded notes of an owner, which are updated with every write."""
         if owner not in self._pending:
-            self._pending[owner] = Pending(owner, self._entries.get(owner, ()))
+            self._pending[owner] = PendingEntries(owner, self._entries.get(owner, ()))
         return self._pending[owner]
 
     def answered(self, owner: str) -> list[Answered]:
@@ -141,12 +141,12 @@ class Thread:
                 found[task] = (*found.get(task, ()), *asked)
         return OpenQuestions.of(found)
 
-    def below(self, owner: str) -> list[Entry]:
+    def below(self, owner: str) -> list[ThreadEntry]:
         """Return the entries at and below an owner, in order."""
         found = [entry for one in self.owners_below(owner) for entry in self._entries[one]]
         return sorted(found, key=lambda entry: entry.seq)
 
-    async def copy(self, thread_id: str, entries: Sequence[Entry]) -> None:
+    async def copy(self, thread_id: str, entries: Sequence[ThreadEntry]) -> None:
         await self._store.append(thread_id, as_kept(self._store, entries), after=0)
 
 
@@ -154,8 +154,10 @@ def _has_notes(owner: str) -> bool:
     return owner.count("/") % 3 == 0  # other owners have the checkpoints of an inner graph
 
 
-async def _read(store: Checkpointer, thread_id: str, since: int | None, *, in_place: bool) -> Sequence[Entry]:
+async def _read(
+    store: Checkpointer, thread_id: str, since: int | None, *, in_place: bool
+) -> Sequence[ThreadEntry]:
     if in_place and (now := getattr(store, "read_now", None)) is not None:
-        found: Sequence[Entry] = now(thread_id, since=since)
+        found: Sequence[ThreadEntry] = now(thread_id, since=since)
         return found
     return await store.read(thread_id, since=since)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from wesichain.core.internal import Clock, Value, abandon, field
 from wesichain.errors import CheckpointError, GraphInterruptedError, GraphTimeoutError
-from wesichain.graph.checkpoints.journal import ThreadJournal
+from wesichain.graph.checkpoints.thread_journal import ThreadJournal
 from wesichain.graph.context import ExecutionOptions, GraphContext, TaskRecord
 from wesichain.graph.definition import Definition
 from wesichain.graph.questions import GraphInterrupt

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from wesichain.core import JsonValue
 from wesichain.core.internal import GRACE, TEXT_LISTENER, CallHook, Mutable, around, field, replace
 from wesichain.errors import GraphError, GraphTimeoutError, NodeFailedError
-from wesichain.graph.checkpoints.journal import OuterWrites
+from wesichain.graph.checkpoints.thread_journal import OuterWrites
 from wesichain.graph.context import IN_PLACE, GraphContext, TaskRecord
 from wesichain.graph.definition import Node
 from wesichain.graph.questions import CURRENT, Answered, Paused, TaskQuestions, paused_in

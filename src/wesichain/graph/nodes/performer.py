@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 
 from wesichain.core.internal import abandon, replace
 from wesichain.errors import CheckpointError, GraphError, NodeFailedError
-from wesichain.graph.checkpoints.fold import Pending
+from wesichain.graph.checkpoints.fold import PendingEntries
 from wesichain.graph.questions import GraphInterrupt, Paused
 from wesichain.graph.state.updates import NodeResult
 from wesichain.graph.superstep import Done, Frontier, NodeTask, Position
@@ -26,7 +26,7 @@ class Performer:
 
     __slots__ = ("_at", "_done", "_frame", "_pending", "_stopped", "_unsaved", "has_waited")
 
-    def __init__(self, frame: Frame, at: Position, pending: Pending | None) -> None:
+    def __init__(self, frame: Frame, at: Position, pending: PendingEntries | None) -> None:
         self._frame = frame
         self._at = at
         self._pending = pending or _NOTHING
@@ -182,7 +182,7 @@ class Performer:
 
 
 _NAMED = 100  # the error message names the nodes of this many questions
-_NOTHING: Final = Pending()
+_NOTHING: Final = PendingEntries()
 _NONE: Mapping[str, Any] = {}
 
 

@@ -176,6 +176,8 @@ def _call_data(one: PendingCall) -> dict[str, Any]:
     data |= {"args": one.call.args, "scope": [*one.scope], "external": one.external}
     if one.expires_at is not None:
         data["expires_at"] = one.expires_at
+    if one.why:
+        data["why"] = one.why
     if one.question is not None:
         data["question"] = {"message": one.question.message, "schema": dict(one.question.schema)}
     return data

@@ -25,8 +25,8 @@ from wesichain.agent.internal import (
     Caller,
     Effects,
     FixedCaller,
-    JournalEntry,
     RaisedError,
+    RecordedInput,
     extra_call_events,
     reemit_extra_calls,
     unknown_outcome,
@@ -207,7 +207,7 @@ class RecordedEffects(Effects):
         return other, self._recording.read_once(other)
 
     @override
-    async def remember(self, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
+    async def remember(self, entry: RecordedInput[T], make: Callable[[], Awaitable[T]]) -> T:
         """Return the recorded result of `make`, or call it. Checks and offers of tools are made again."""
         if entry.verb not in ("instruct", "advise", "read", "approve"):
             return await make()

@@ -165,7 +165,7 @@ def _acting_agent(event: RunStarted | ToolsOffered | HandedOff, before: str) -> 
     """The agent of an inner run that acts after an event; "" in an outermost run."""
     if isinstance(event, HandedOff) and event.scope:
         return event.target
-    return event.agent if isinstance(event, RunStarted) and not event.resumed else before
+    return event.agent if isinstance(event, RunStarted) and event.scope and not event.resumed else before
 
 
 def _path_of(scope: str) -> tuple[str, ...]:

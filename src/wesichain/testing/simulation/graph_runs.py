@@ -10,7 +10,7 @@ from typing import Any, TypeGuard, cast
 
 from wesichain.core.internal import replace
 from wesichain.errors import ConfigError, GraphError, GraphInterruptedError
-from wesichain.graph import Checkpointer, Entry, ExecutionOptions, Graph
+from wesichain.graph import Checkpointer, ExecutionOptions, Graph, ThreadEntry
 
 from .boundary import Process
 from .people import Answers, SimulatedQuestion, answers_to
@@ -154,7 +154,7 @@ class _ProcessCheckpointer:
         self.read, self.delete, self.threads = inner.read, inner.delete, inner.threads
         self.keeps_parts: bool = getattr(inner, "keeps_parts", False)
 
-    async def append(self, thread_id: str, entries: Sequence[Entry], **options: Any) -> None:
+    async def append(self, thread_id: str, entries: Sequence[ThreadEntry], **options: Any) -> None:
         run, place = self._run, self._run.plan.visit("checkpoint")
         await asyncio.sleep(run.plan.number(place, low=0.001, high=0.05))
         run.boundary.crash_here(self._process, f"{place}, before the write")

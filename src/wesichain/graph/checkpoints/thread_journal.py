@@ -23,13 +23,13 @@ from wesichain.graph.state.schema import StateValues
 from wesichain.graph.state.updates import NodeResult, Write
 from wesichain.graph.superstep import Folded, Frontier, NodeTask, Position
 from wesichain.policy.internal import Account
-from wesichain.store import Entry
+from wesichain.store import ThreadEntry
 
 from .fold import (
     FORMAT,
     CheckpointFold,
     OpenQuestions,
-    Pending,
+    PendingEntries,
     chain,
     moved,
     once_in,
@@ -77,7 +77,7 @@ class LoadedCheckpoint(Value):
     at: float
     last_event: int
     visits: Mapping[str, int]
-    pending: Pending
+    pending: PendingEntries
     outer: OuterWrites
     refusal: CheckpointError | None = None
     stored: Mapping[str, Any] | None = None
@@ -191,22 +191,22 @@ class ThreadJournal:
         body: dict[str, Any],
         values: Mapping[str, str],
         *,
-        pending: Sequence[Entry] = (),
+        pending: Sequence[ThreadEntry] = (),
         settles: str | None = None,
     ) -> None:
         """Write a checkpoint, with copies of these pending entries, and move to it."""
         text, base, now = with_values(dump_json(body), values), self._fold.base, self._clock.time()
         is_whole = "format" in body
 
-        def entries(first: int) -> list[Entry]:
-            checkpoint = Entry(first, self._owner, first if is_whole else base, now, text)
+        def entries(first: int) -> list[ThreadEntry]:
+            checkpoint = ThreadEntry(first, self._owner, first if is_whole else base, now, text)
             return [checkpoint, *moved(pending, self.head, first)] if pending else [checkpoint]
 
         last = await self._thread.write(entries, settles=settles)
         seq = last - len(pending)
         # From here on the run has the values: the fold does not need them.
         body["values"] = {}
-        self._fold.take(Entry(seq, self._owner, seq if is_whole else base, now, ""), body)
+        self._fold.take(ThreadEntry(seq, self._owner, seq if is_whole else base, now, ""), body)
         self._kept_event = self._fold.last_event
         if is_whole:
             self._size, self._needs_base, self._migration = 0, False, None
@@ -284,10 +284,10 @@ class ThreadJournal:
         )
         return noted or next((body["spent"] for body in bodies if "spent" in body), self._fold.spent)
 
-    def _spent_elsewhere(self) -> list[Entry]:
+    def _spent_elsewhere(self) -> list[ThreadEntry]:
         """Return a note of it for a new branch; none at the newest checkpoint, which has it."""
         spent = None if self.is_newest else self._spent_by_thread()
-        return [] if spent is None else [Entry(0, str(self.head), 0, 0.0, dump_json({"spent": spent}))]
+        return [] if spent is None else [ThreadEntry(0, str(self.head), 0, 0.0, dump_json({"spent": spent}))]
 
     async def note(self, notes: Sequence[tuple[NodeTask, NodeResult]]) -> None:
         """Store the results of finished tasks until the end of the super-step."""
@@ -345,7 +345,8 @@ class ThreadJournal:
         if texts:
             await self._thread.write(
                 lambda first: [
-                    Entry(seq, owner, base, now, text) for seq, (owner, text) in enumerate(texts, start=first)
+                    ThreadEntry(seq, owner, base, now, text)
+                    for seq, (owner, text) in enumerate(texts, start=first)
                 ]
             )
 
@@ -464,11 +465,11 @@ class ThreadJournal:
 
     def _pending(
         self, checkpoint: int, renamed: Mapping[str, str], migration: MigratedState | None, version: int
-    ) -> Pending:
+    ) -> PendingEntries:
         """Return what is pending on a checkpoint; each stored result is decoded once."""
         owner = self._pending_owner(checkpoint)
         if renamed:
-            pending = Pending(owner, self._thread.owned(owner).values(), renamed)
+            pending = PendingEntries(owner, self._thread.owned(owner).values(), renamed)
         else:
             pending = self._thread.pending(owner)
         while pending.unread:
@@ -511,7 +512,7 @@ class ThreadJournal:
         assert found is not None, "it was written just now"
         return found
 
-    def _migrated(self, entry: Entry, owner: str, loaded: LoadedCheckpoint) -> Entry:
+    def _migrated(self, entry: ThreadEntry, owner: str, loaded: LoadedCheckpoint) -> ThreadEntry:
         """Return a pending entry with the node names of this version."""
         ids = loaded.renamed
         if entry.owner != owner:
@@ -544,7 +545,7 @@ class ThreadJournal:
         with `effect="once"`.
         """
         entries = self._thread.owned(self._owner)
-        kept: list[Entry] = []
+        kept: list[ThreadEntry] = []
         number: int | None = checkpoint
         while number is not None and number in entries:
             kept.append(entries[number])

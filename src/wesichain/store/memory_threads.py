@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from wesichain.core.internal import replace
 
-from .log import Conflict, Entry, LogInfo, Logs, is_settled, not_before, numbered
+from .thread_logs import Conflict, ThreadEntry, ThreadLogInfo, ThreadLogs, is_settled, not_before, numbered
 
 _SEQ = attrgetter("seq")
 
@@ -22,13 +22,13 @@ class MemoryLog:
     __slots__ = ("at", "own", "owned", "parts", "seq")
 
     def __init__(self) -> None:
-        self.own: list[Entry] = []
-        self.owned: list[Entry] = []
+        self.own: list[ThreadEntry] = []
+        self.owned: list[ThreadEntry] = []
         self.parts: dict[str, bytes] = {}
         self.seq = 0
         self.at = 0.0
 
-    def take(self, entries: Sequence[Entry], *, at: float, settles: str | None) -> None:
+    def take(self, entries: Sequence[ThreadEntry], *, at: float, settles: str | None) -> None:
         """Append entries; equal parts share their bytes."""
         if settles is not None and self.owned:
             self.owned = [entry for entry in self.owned if not is_settled(entry.owner, settles)]
@@ -40,7 +40,7 @@ class MemoryLog:
             (self.owned if entry.owner else self.own).append(kept)
         self.seq, self.at = entries[-1].seq, at
 
-    def read(self, since: int | None, newest: int | None) -> list[Entry]:
+    def read(self, since: int | None, newest: int | None) -> list[ThreadEntry]:
         if newest is not None:
             entries = self.read(0, None)
             cut = max(0, len(entries) - newest)
@@ -58,7 +58,7 @@ class MemoryLog:
         self.parts = {name: data for name, data in self.parts.items() if name in needed}
 
 
-class MemoryLogs(Logs):
+class MemoryThreadLogs(ThreadLogs):
     """Stores logs in memory. Event loops and threads of the process may share it."""
 
     keeps_parts = True
@@ -70,7 +70,7 @@ class MemoryLogs(Logs):
 
     @override
     async def append(
-        self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
+        self, name: str, entries: Sequence[ThreadEntry], *, after: int | None, settles: str | None = None
     ) -> None:
         with self._lock:
             log, at = self._logs.get(name) or MemoryLog(), entries[-1].at
@@ -85,7 +85,7 @@ class MemoryLogs(Logs):
     @override
     async def read(
         self, name: str, *, since: int | None = None, newest: int | None = None
-    ) -> Sequence[Entry]:
+    ) -> Sequence[ThreadEntry]:
         with self._lock:
             log = self._logs.get(name)
             return [] if log is None else log.read(since, newest)
@@ -100,7 +100,7 @@ class MemoryLogs(Logs):
                 log.drop(before)
 
     @override
-    async def names(self) -> Sequence[LogInfo]:
+    async def names(self) -> Sequence[ThreadLogInfo]:
         with self._lock:
-            found = [LogInfo(name, log.seq, log.at) for name, log in self._logs.items()]
+            found = [ThreadLogInfo(name, log.seq, log.at) for name, log in self._logs.items()]
         return sorted(found, key=lambda info: info.at, reverse=True)

@@ -2,7 +2,7 @@
 
 A store has any number of named logs. A log is a list of entries with increasing numbers. Entries are
 appended; owned entries can be removed by settling them, and the oldest ones by deleting the beginning. The
-rules, which `testing.LogsContract` tests:
+rules, which `testing.ThreadLogsContract` tests:
 
 - An append is all or nothing, also under kill -9, and on a full disk.
 - An append names the entry that it follows. If the log has a later one, nothing is written and the writer
@@ -28,7 +28,7 @@ _HASHES = re.compile(rf'"url":"{KEPT}([0-9a-f]{{64}})"')
 _TICK = 0.000_001  # seconds
 
 
-class Entry(Value):
+class ThreadEntry(Value):
     """One entry of a log. `body` is JSON text, which the log does not read.
 
     `owner` is "" for an entry of the log itself. In a thread of a graph, checkpoints have the owner "", and
@@ -49,7 +49,7 @@ class Entry(Value):
     parts: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
 
 
-class LogInfo(Value):
+class ThreadLogInfo(Value):
     """A log: the number and the time of its last entry."""
 
     name: str
@@ -57,11 +57,11 @@ class LogInfo(Value):
     at: float
 
 
-class Logs(Protocol):
+class ThreadLogs(Protocol):
     """Stores logs. Every call is atomic; event loops, threads and processes may share a store."""
 
     async def append(
-        self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
+        self, name: str, entries: Sequence[ThreadEntry], *, after: int | None, settles: str | None = None
     ) -> None:
         """Append entries to a log whose last entry is `after` (0: a new log); None: after any last entry.
 
@@ -72,7 +72,7 @@ class Logs(Protocol):
 
     async def read(
         self, name: str, *, since: int | None = None, newest: int | None = None
-    ) -> Sequence[Entry]:
+    ) -> Sequence[ThreadEntry]:
         """Return the entries from `since` on, in order; by default from the base of the newest unowned entry.
 
         With `newest`, return that many of the newest entries and all older ones with an owner. An unknown log
@@ -84,7 +84,7 @@ class Logs(Protocol):
         """Delete a log, or its entries before a number. Deleting an unknown log does nothing."""
         ...
 
-    async def names(self) -> Sequence[LogInfo]:
+    async def names(self) -> Sequence[ThreadLogInfo]:
         """Return all logs, the most recently written first."""
         ...
 
@@ -93,7 +93,7 @@ def is_settled(owner: str, settles: str | None) -> bool:
     return settles is not None and (owner == settles or owner.startswith(f"{settles}/"))
 
 
-def numbered(entries: Sequence[Entry], after: int) -> list[Entry]:
+def numbered(entries: Sequence[ThreadEntry], after: int) -> list[ThreadEntry]:
     """Number entries for an append after any last entry."""
     return [replace(entry, seq=seq) for seq, entry in enumerate(entries, start=after + 1)]
 
@@ -106,6 +106,6 @@ def not_before(at: float, newest: float | None) -> float:
 # --- parts ----------------------------------------------------------------------------------------
 
 
-def hashes(entry: Entry) -> list[str]:
+def hashes(entry: ThreadEntry) -> list[str]:
     """Return the hashes of the parts in an entry."""
     return _HASHES.findall(entry.body) if _HAS_HASH in entry.body else []

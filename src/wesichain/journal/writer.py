@@ -1,0 +1,182 @@
+"""The writer of a log: stores its entries, what siblings append together in one transaction.
+
+An append names the entry that it follows. If somebody else has appended one, the writer reads it, and appends
+behind it; if another process has taken the run over, it stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from wesichain.core.internal import Value, replace
+from wesichain.errors import JournalConflictError
+from wesichain.policy import Backoff
+from wesichain.store import Claim, Entry, LogConflictError, Logs, StoreUnavailableError, Summary
+
+from .entries import End, Go, Left
+from .entry_names import parse
+from .log import JournalLog, Record
+from .sealing import Cipher, opened, sealed
+from .summaries import summary_of
+from .written import entry_for
+
+_BACKOFF = Backoff(0.05, 2.0, 5.0)  # while the store is away
+_PATIENCE = 60.0  # seconds
+_OUTSIDE = frozenset({"answer", "say", "stop"})
+
+
+class StoreWriter:
+    """Stores the entries of one log, in the event loop that works on the run."""
+
+    def __init__(self, log: JournalLog, logs: Logs, *, after: int, cipher: Cipher | None, name: str) -> None:
+        """`after` is the number of the last entry in the store, `name` that of the process."""
+        self.name = name
+        self._log = log
+        self._logs = logs
+        self._cipher = cipher
+        self._after = after
+        self._encoded = len(log.records)  # the number of records that were encoded, or are in the store
+        self._stored = self._encoded
+        self._entries: list[Entry] = []  # encoded, and not known to be in the store
+        self._skipped: set[int] = set()  # records that the store has already
+        self._last = log.last  # where work on the run began or ended, as far as it was encoded
+        self._summary: Summary | None = None  # in the store
+        self._busy: asyncio.Future[None] | None = None
+        self._listeners: list[Callable[[str, Value], None]] = []
+
+    def listen(self, callback: Callable[[str, Value], None]) -> None:
+        """Call `callback` with the name and the body of each entry that comes from outside."""
+        self._listeners.append(callback)
+
+    async def now(self) -> float:
+        """The time by the clock of the store."""
+        return await self._logs.now()
+
+    async def flush(self) -> None:
+        """Return once all entries that the log has now are stored."""
+        target = len(self._log.records)
+        while self._stored < target:
+            if self._busy is not None:
+                await asyncio.wait([self._busy])
+                continue
+            async with self._alone():
+                await self._append()
+
+    async def look(self) -> None:
+        """Read what has come from outside. An append that is under way does so itself."""
+        if self._busy is None and not self._entries:
+            async with self._alone():
+                await self._catch_up()
+
+    async def first(
+        self, name: str, body: Value, *, claims: Sequence[Claim] = (), releases: Sequence[str] = ()
+    ) -> None:
+        """Store an entry, unless the log has one of this name, which others may have written meanwhile.
+
+        `claims` and `releases` are made with it. Raises `UniqueConflictError` if another entry has a claim.
+        """
+        await self.flush()
+        while self._busy is not None:
+            await asyncio.wait([self._busy])
+        async with self._alone():
+            await self._append()
+            while not self._log.has(name):
+                log = self._log
+                entry = entry_for(name, body, self._after + 1, log.clock.time(), log.elapsed)
+                try:
+                    await self._store([entry], claims, releases)
+                except LogConflictError:
+                    await self._catch_up()
+                    continue
+                self._skipped.add(len(log.records))
+                log.records.append(Record(name, body, entry.at, log.elapsed))
+                self._after += 1
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncGenerator[None]:
+        """One append at a time."""
+        self._busy = asyncio.get_running_loop().create_future()
+        try:
+            yield
+        finally:
+            busy, self._busy = self._busy, None
+            busy.set_result(None)
+
+    async def _append(self) -> None:
+        """Store the entries that are not stored yet. An append that was cut off is repeated."""
+        until = len(self._log.records)
+        self._encode(until)
+        while self._entries:
+            try:
+                await self._store(self._entries)
+            except LogConflictError:
+                await self._catch_up()
+                continue
+            self._after = self._entries[-1].seq
+            self._entries = []
+        self._stored = until
+
+    async def _store(
+        self, entries: Sequence[Entry], claims: Sequence[Claim] = (), releases: Sequence[str] = ()
+    ) -> None:
+        """Append entries, which is repeated for a while if the store is away."""
+        run_id, cipher, tries = self._log.run_id, self._cipher, 0
+        whole = entries if cipher is None else [sealed(entry, cipher, run_id) for entry in entries]
+        summary = summary_of(self._log, self._last, is_sealed=cipher is not None)
+        changed = None if summary == self._summary else summary
+        started = self._log.clock.monotonic()
+        while True:
+            try:
+                await self._logs.append(
+                    run_id, whole, after=self._after, summary=changed, claims=claims, releases=releases
+                )
+            except StoreUnavailableError:
+                if self._log.clock.monotonic() - started > _PATIENCE:
+                    raise
+                tries += 1
+                await self._log.clock.sleep(_BACKOFF.delay(tries))
+                continue
+            self._summary = summary
+            return
+
+    def _encode(self, until: int) -> None:
+        seq = self._after + len(self._entries)
+        for number in range(self._encoded, until):
+            if number not in self._skipped:
+                seq += 1
+                record = self._log.records[number]
+                body = self._log.body(number)
+                self._entries.append(entry_for(record.name, body, seq, record.at, record.elapsed))
+                if isinstance(body, Go | Left | End):
+                    self._last = body
+        self._encoded = until
+
+    async def _catch_up(self) -> None:
+        """Read what others have appended, and put the own entries that are not stored behind it."""
+        new = await self._logs.read(self._log.run_id, since=self._after + 1)
+        for entry in new:
+            if parse(entry.name).kind not in _OUTSIDE:
+                raise JournalConflictError(
+                    f"another process has taken the run {self._log.run_id!r} over; this one stops, and "
+                    f"a step that it had not stored is not in the log",
+                    run_id=self._log.run_id,
+                )
+            self._take(entry)
+        if new:
+            self._after = new[-1].seq
+            self._entries = [
+                replace(entry, seq=number) for number, entry in enumerate(self._entries, self._after + 1)
+            ]
+
+    def _take(self, entry: Entry) -> None:
+        """Add an entry from outside to the log in memory; it is in the store already."""
+        log = self._log
+        number = len(log.records)
+        self._skipped.add(number)
+        log.take_from_outside(opened(entry, self._cipher, log.run_id))
+        body: Any = log.body(number)
+        for callback in self._listeners:
+            callback(entry.name, body)
