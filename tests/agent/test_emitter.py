@@ -111,8 +111,10 @@ def test_a_redactor_of_the_user_s_own_is_asked_for_every_sink() -> None:
 
 CALL = ToolCall("c", "t", {})
 EMITTED: list[Callable[[Emitter], None]] = [
-    lambda emitter: emitter.run_started("task", "m", (), None, parts=(Text("a"),), instructions="be"),
-    lambda emitter: emitter.run_started("task", "m", (), (), parts=(Text("a"),)),
+    lambda emitter: emitter.run_started(
+        "task", "m", (), None, agent="", parts=(Text("a"),), instructions="be"
+    ),
+    lambda emitter: emitter.run_started("task", "m", (), (), agent="", parts=(Text("a"),)),
     lambda emitter: emitter.step_started(1, (Message(Role.USER, "q"),), follows=True, free=True),
     lambda emitter: emitter.model_responded(1, LlmResponse("a"), 2.0, 3.0),
     lambda emitter: emitter.tool_dispatched(1, CALL, 2, resumed=True),

@@ -200,7 +200,7 @@ class TestAResume:
     @pytest.mark.parametrize("steps", [2, 30])
     def test_goes_on_with_the_budget_that_it_began_with(self, steps: int) -> None:
         asks = [say(call("delete", {"name": str(number)}, id=str(number))) for number in range(15)]
-        agent = Agent(Named("own", [*asks, "done"]), tools=[delete], budget=Budget(steps=12))
+        agent = Agent(Named("own", [*asks, say(content="done")]), tools=[delete], budget=Budget(steps=12))
         outcome: Any = waiting(agent, budget=Budget(steps=steps, cost=9.0, prices={"own": Price(1, 2, 3, 4)}))
         while isinstance(outcome, Interrupted):
             read = from_json(Interrupted, to_json(outcome))

@@ -526,8 +526,8 @@ KINDS: dict[str, Kind] = {
     "an-agent-inside-that-waits": Kind(
         outer(
             say(call("inner", {"task": "1 + 2"}, id="c1")),
-            "3",
-            below=inner(say(call("pay", {"euros": 1}, id="b1")), "paid", tools=[pay]),
+            say(content="3"),
+            below=inner(say(call("pay", {"euros": 1}, id="b1")), say(content="paid"), tools=[pay]),
             budget=Budget(cost=99.0, prices={"m": (1e6, 1e6)}),
         ),
         decisions=[[Approve()]],

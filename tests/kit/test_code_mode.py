@@ -165,7 +165,7 @@ class TestPrograms:
     async def test_calls_spend_tool_calls_and_no_step(self) -> None:
         code = "for n in range(7):\n    await note(number=n)\n'ok'"
         outcome = await coder(
-            code, budget=Budget(steps=2, tool_calls=8, cost=1.0, prices={"scripted": (1, 1)})
+            code, budget=Budget(steps=2, tool_calls=8, cost=1.0, prices={"scripted": (0, 0)})
         ).outcome("go")
         assert isinstance(outcome, Completed)
         assert (outcome.spent.steps, outcome.spent.tool_calls) == (2, 8)

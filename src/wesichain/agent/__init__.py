@@ -18,6 +18,7 @@ from wesichain.middleware import Middleware
 from wesichain.tools import RunContext
 
 from .agent import Agent, Instructions, Task
+from .flow.flow import Flow
 from .model_names import AnyModel
 from .options import AgentOptions, LoopGuard, OnLimit, RunOptions, Sinks
 from .phases import (
@@ -90,6 +91,7 @@ __all__ = [
     "Conversations",
     "Decision",
     "Failed",
+    "Flow",
     "Handoff",
     "History",
     "Idle",

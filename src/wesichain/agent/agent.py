@@ -397,10 +397,11 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         return result_of(outcome)
 
     def bounds(self) -> Bounds:
-        """The most that a run of this agent, and all runs below it, can spend."""
+        """The most that a run of this agent and all below it can spend, and what outside text can reach."""
         from .bounds import bounds_of, limits_of
+        from .flow.labelled_tools import outside_reach
 
-        return bounds_of(limits_of(self))
+        return replace(bounds_of(limits_of(self)), outside_reach=outside_reach(self.runtime))
 
     def with_playbook(self, playbook: StrategySource | None, domain: str = "general") -> Self:
         """A copy of this agent that takes advice from a playbook."""

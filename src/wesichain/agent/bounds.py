@@ -32,6 +32,9 @@ class Bounds(Value):
     made again in a resumed run counts once. Agents that a tool runs itself (`parent=ctx`) are not known
     beforehand: they spend the steps of this run, and are assumed to have no free retries and no
     `on_limit="answer"`.
+
+    `outside_reach` has the tools, and their parameters, that text of strangers can decide without a person:
+    all of them without a `Flow`, and with one those that it does not protect.
     """
 
     steps: int
@@ -41,6 +44,7 @@ class Bounds(Value):
     cost: float | None = None
     seconds: float | None = None
     reasons: Mapping[str, str] = field(default_factory=dict[str, str])
+    outside_reach: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
 class AgentLimits(Value):

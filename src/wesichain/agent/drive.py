@@ -182,6 +182,7 @@ class Drive(Mutable, Generic[OutT]):
             run.settings.model,
             run.specs(),
             self._decided,
+            agent=run.settings.name,
             parts=info.parts,
             instructions=self.instructions,
         )

@@ -22,7 +22,7 @@ from wesichain.core.internal import (
     to_plain,
     traits_of,
 )
-from wesichain.errors import LlmResponseError
+from wesichain.errors import ConfigError, LlmResponseError
 from wesichain.middleware import Middleware
 from wesichain.tools import ToolContext, ToolRegistry, ToolResult
 from wesichain.tools.internal import PreparedCall
@@ -31,7 +31,7 @@ T = TypeVar("T")
 OnText = Callable[[str], None]
 
 
-class JournalEntry(Value, Generic[T]):
+class RecordedInput(Value, Generic[T]):
     """An input of the loop other than replies and results: its name, and how it is stored.
 
     `verb` is "instruct" (instructions that a function returns), "advise" (advice for a run), "read" (the
@@ -46,24 +46,24 @@ class JournalEntry(Value, Generic[T]):
     call_id: str = ""
 
 
-def instructions_at(step_id: int) -> JournalEntry[str | None]:
+def instructions_at(step_id: int) -> RecordedInput[str | None]:
     """The instructions that a function returns, for a run or for an agent that it is handed off to."""
-    return JournalEntry("instruct", step_id, _as_it_is, _as_it_is)
+    return RecordedInput("instruct", step_id, _as_it_is, _as_it_is)
 
 
-def advice_at(step_id: int) -> JournalEntry[Advice]:
+def advice_at(step_id: int) -> RecordedInput[Advice]:
     """The advice for a run, or for an agent that it is handed off to in this step."""
-    return JournalEntry("advise", step_id, to_plain, lambda plain: from_plain(Advice, plain))
+    return RecordedInput("advise", step_id, to_plain, lambda plain: from_plain(Advice, plain))
 
 
-def history_at(step_id: int) -> JournalEntry[Sequence[Message]]:
+def history_at(step_id: int) -> RecordedInput[Sequence[Message]]:
     """The messages of the conversation that a run is part of."""
 
     def read(plain: Any) -> Sequence[Message]:
         messages: tuple[Message, ...] = from_plain(tuple[Message, ...], plain)
         return messages
 
-    return JournalEntry("read", step_id, lambda messages: to_plain(list(messages)), read)
+    return RecordedInput("read", step_id, lambda messages: to_plain(list(messages)), read)
 
 
 def _as_it_is(value: Any) -> Any:
@@ -133,7 +133,7 @@ class Effects(Protocol):
         del call_id
         return False
 
-    async def remember(self, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
+    async def remember(self, entry: RecordedInput[T], make: Callable[[], Awaitable[T]]) -> T:
         """The value that `make` returns, or that it returned before.
 
         A replay reads it from the recording, a durable run and a graph's node from their journal.
@@ -192,7 +192,9 @@ class LiveEffects(Effects):
             llm, takes_all = request.llm or llm, False
         if made.any and not takes_all:  # otherwise every message can be sent as it is
             return self._ask_fitted(llm, request, on_text)
-        reply = llm.complete(request) if on_text is None else self._ask_streaming(request, on_text)
+        reply: Any = llm.complete(request) if on_text is None else self._ask_streaming(request, on_text)
+        if reply.__class__ is LlmResponse:
+            raise _not_async(llm)
         return reply if around.hook is None else around.hook.model(llm, request, reply)
 
     @override
@@ -208,7 +210,9 @@ class LiveEffects(Effects):
     ) -> LlmResponse:
         """Call the model with the parts that it takes; the reply names those that were left out."""
         fitted, omitted = fit_request(request, traits_of(llm))
-        reply = llm.complete(fitted) if on_text is None else self._ask_streaming(fitted, on_text)
+        reply: Any = llm.complete(fitted) if on_text is None else self._ask_streaming(fitted, on_text)
+        if reply.__class__ is LlmResponse:
+            raise _not_async(llm)
         if around.hook is not None:
             reply = around.hook.model(llm, fitted, reply)
         answered: LlmResponse = say_omitted(await reply, omitted)
@@ -218,7 +222,10 @@ class LiveEffects(Effects):
         """Call the model and pass the text on as it streams, or in one piece if the model cannot stream."""
         relay: Any = on_text if hasattr(on_text, "ready") else None  # a `StreamRelay`
         if not isinstance(self._llm, StreamingLlm):
-            reply: Any = await self._llm.complete(request)
+            asked: Any = self._llm.complete(request)
+            if asked.__class__ is LlmResponse:
+                raise _not_async(self._llm)
+            reply: Any = await asked
             if isinstance(reply, LlmResponse):
                 if reply.content:
                     on_text(reply.content)
@@ -237,3 +244,10 @@ class LiveEffects(Effects):
             elif relay is not None:
                 relay.call(item)
         raise LlmResponseError("the stream ended without a whole reply", retryable=True)
+
+
+def _not_async(llm: object) -> ConfigError:
+    return ConfigError(
+        f"complete() of the model {type(llm).__name__} returned a reply, and has to be awaited: "
+        f"write 'async def complete(self, request)'"
+    )

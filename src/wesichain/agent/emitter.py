@@ -178,13 +178,14 @@ class Emitter:
         tools: tuple[ToolSpec, ...],
         decided: tuple[Decided, ...] | None,
         *,
+        agent: str,
         parts: tuple[Part, ...] = (),
         instructions: str = "",
     ) -> None:
         """Emit that the run starts or, if `decided` is not None, that it is resumed."""
         resumed, parts = decided is not None, () if decided is not None else parts
         at, decisions = self._opened, decided or ()
-        self._log((RunStarted, 0, at, task, model, tools, resumed, decisions, parts, "", "", instructions))
+        self._log((RunStarted, 0, at, task, model, tools, resumed, decisions, parts, agent, "", instructions))
 
     # The frequent events are made here one by one: through `_log`, a hop takes 3 % longer, and one with a
     # listener 11 %.

@@ -10,8 +10,8 @@ from .drive import OpenRun as OpenRun
 from .effects import Caller as Caller
 from .effects import Effects as Effects
 from .effects import FixedCaller as FixedCaller
-from .effects import JournalEntry as JournalEntry
 from .effects import LiveEffects as LiveEffects
+from .effects import RecordedInput as RecordedInput
 from .effects import unknown_outcome as unknown_outcome
 from .emitter import Emitter as Emitter
 from .model_names import resolve_model as resolve_model

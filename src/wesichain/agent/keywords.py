@@ -18,6 +18,7 @@ from wesichain.tools import ToolContext
 
 from .capability import Capability
 from .effects import Effects
+from .flow.flow import Flow
 from .handoffs.handoff import Actor, Handoff
 from .memory.stores import RunMemory
 from .model_names import AnyModel
@@ -46,6 +47,7 @@ class LoopKeywords(TypedDict, Generic[OutT, DepsT], total=False):
     middleware: Sequence[Middleware[DepsT]]
     handoffs: Sequence[Actor | Handoff]
     settings: ModelSettings
+    flow: Flow | None
     redactor: Redactor | None
     clock: Clock | None
     new_id: Callable[[], str] | None

@@ -15,7 +15,11 @@ T = TypeVar("T")
 AnyModel: TypeAlias = ToolCallingLlm | CompletionLlm | str
 
 _KEPT = 16
-_ACCOUNTS = ("mistral", "groq", "openrouter")  # services with OpenAI's chat API
+# Services with OpenAI's chat API, and one with its Responses API.
+_ACCOUNTS = (
+    "mistral", "groq", "openrouter", "deepseek", "xai", "together", "fireworks", "cerebras", "cohere",
+    "moonshot", "nebius", "perplexity", "huggingface", "github", "vercel", "litellm",
+)  # fmt: skip
 # By provider: the module of its client in `wesichain.llm`, and the client's class.
 _CLIENTS = {
     "openai": ("openai", "OpenAiClient"),
@@ -25,6 +29,7 @@ _CLIENTS = {
     "google": ("google", "GoogleClient"),
     "bedrock": ("bedrock", "BedrockClient"),
     **dict.fromkeys(_ACCOUNTS, ("openai", "OpenAiClient")),
+    "perplexity": ("openai", "ResponsesClient"),
     "ollama": ("openai", "OpenAiClient"),
     "local": ("local", "LocalLlm"),
 }

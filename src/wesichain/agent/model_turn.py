@@ -17,7 +17,7 @@ from wesichain.errors import (
 from wesichain.policy import Retry
 
 from .calls.batch import Slot
-from .effects import JournalEntry, OnText
+from .effects import OnText, RecordedInput
 from .phases import Acting, Active, Completed, LimitName, Observing, Phase, Thinking
 from .rules import sentences
 from .rules.checks import Checks, Refused
@@ -167,7 +167,7 @@ class ModelTurn(Generic[OutT]):
     async def check(self, phase: Active[OutT], output: OutT, text: str, checks: Checks) -> tuple[OutT, str]:
         run = self._run
         read = run.settings.judge.output.read
-        entry: JournalEntry[tuple[OutT, str]] = JournalEntry(
+        entry: RecordedInput[tuple[OutT, str]] = RecordedInput(
             "check", run.step, _text_of, lambda text: (read(text), text)
         )
         ctx = run.context(lambda: phase.messages)

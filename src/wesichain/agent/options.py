@@ -24,6 +24,7 @@ from wesichain.policy import Budget, FailFast, PolicyEngine
 from wesichain.tools import ToolContext
 
 from .effects import Effects
+from .flow.flow import Flow
 from .model_names import AnyModel
 from .rules.answers import OutputMode
 from .rules.checks import OutputCheck
@@ -71,6 +72,7 @@ class AgentOptions(Value, Generic[OutT, DepsT]):
     `handoffs`: agents, or `Handoff(agent, ...)`, that the model may hand the run off to. `deps_type`: the
     type of a run's deps; None accepts any. `default_policy`: the policy for models without a preference.
     `settings`: settings of the model: temperature, length, reasoning, tool choice and so on.
+    `flow`: asks a person before a call whose values come from text of strangers (see `Flow`).
     `redactor`: removes secrets from events for sinks, in place of the default one. `clock`: the source of
     time. `new_id`: makes the ids of runs without a `run_id`. `name`: the name of the agent in events.
     """
@@ -93,6 +95,7 @@ class AgentOptions(Value, Generic[OutT, DepsT]):
     deps_type: Any = None
     default_policy: PolicyEngine = FailFast()
     settings: ModelSettings = NO_SETTINGS
+    flow: Flow | None = None
     redactor: Redactor | None = None
     clock: Clock | None = None
     new_id: Callable[[], str] | None = None
@@ -141,6 +144,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: isinstance(value, ModelSettings),
         "a ModelSettings, such as ModelSettings(temperature=0.2)",
     ),
+    "flow": (lambda value: value is None or isinstance(value, Flow), "a Flow, such as Flow(), or None"),
     "handoffs": (
         lambda value: isinstance(value, list | tuple),
         "a list of agents, or of Handoff(agent, ...)",

@@ -47,6 +47,7 @@ from wesichain.tools.internal import PreparedCall
 
 from .effects import Effects
 from .emitter import Emitter
+from .flow.flow import Flow
 from .options import LoopGuard, OnLimit
 from .phases import Active, AnyPhase
 from .rules import sentences
@@ -77,6 +78,7 @@ class Settings(Value, Generic[OutT]):
     beside: Callable[..., Any]  # makes another runtime with the same model
     context: tuple[ContextView, ...] = ()
     model_settings: ModelSettings = NO_SETTINGS
+    flow: Flow | None = None
     middleware: tuple[Middleware[Any], ...] = ()
     other_models: tuple[str, ...] = ()  # that may reply in place of `model`
     free_steps: bool = False  # whether replies spend no step, since a program makes them
@@ -139,6 +141,7 @@ class RunState(Mutable, Generic[OutT]):
     pending_deltas: list[tuple[Any, int, Any]] | None = field(default=None, init=False)
     batch: Any = field(default=None, init=False)  # the `Batch` of calls that are being run
     current_agent: Any = field(default=None, init=False)  # if the agent or its tools can change
+    flow: Any = field(default=None, init=False)  # the `FlowRule`, if outside text may decide nothing
     asked_at: float = field(default=0.0, init=False)  # when the model was last called
     _cancels: int = field(default=0, init=False)
     _offer: tuple[tuple[ToolSpec, ...], int, tuple[ToolSpec, ...]] = field(default=((), -1, ()), init=False)

@@ -29,15 +29,16 @@ from wesichain.core.internal import (
 )
 from wesichain.errors import ConfigError, DuplicateToolError
 from wesichain.middleware import Middleware
-from wesichain.policy import ObserveErrors
+from wesichain.policy import Budget, ObserveErrors
 from wesichain.policy.internal import Account
-from wesichain.tools import ToolContext, ToolRegistry, ToolSet
+from wesichain.tools import Tool, ToolContext, ToolRegistry, ToolSet
 
 from .calls.call_approvals import UsedTokens, with_decided_args
 from .calls.open_call import InnerRun, OpenCall
 from .drive import Drive, OpenRun, PastRun, calls_before
 from .effects import Effects, LiveEffects, complete_effects
 from .emitter import Emitter, Listener, listeners, signed
+from .flow.flow import READ_SEALED, Flow
 from .memory.history import is_over, messages_of, opening, question_of
 from .model_names import AnyModel, Models, name_of_model
 from .model_turn import ModelTurn
@@ -53,6 +54,7 @@ from .trail import Trail
 if TYPE_CHECKING:
     from typing_extensions import TypeForm  # a type, or a union of types
 
+    from .flow.rule import FlowRule
     from .handoffs.handoff import Actor, Handoff, Transfer
     from .keywords import AgentKeywords, RunKeywords
 
@@ -133,6 +135,8 @@ class AgentRuntime(Generic[OutT]):
     def _equip(self, llm: ToolCallingLlm, registry: ToolRegistry) -> None:
         """Set the model, the tools and the settings that depend on them."""
         given, traits = self._given, traits_of(llm)
+        if given.flow is not None and given.flow.seal and READ_SEALED not in registry:
+            registry = self._with_reader(registry, given.flow)
         output = self._output_form(llm, has_tools=bool(registry.names or registry.sources or given.handoffs))
         policy = ObserveErrors() if traits.observes_errors else given.default_policy
         self.llm = llm
@@ -152,11 +156,22 @@ class AgentRuntime(Generic[OutT]):
             context=tuple(given.context),
             beside=partial(AgentRuntime, llm),
             model_settings=given.settings,
+            flow=given.flow,
             middleware=tuple(given.middleware),
             other_models=other_models(llm),
             free_steps=traits.free_steps,
         )
         check_settings(llm, given.settings)
+
+    def _with_reader(self, registry: ToolRegistry, flow: Flow) -> ToolRegistry:
+        """The tools, and the one that asks a model without tools about sealed text."""
+        from .flow.sealed import ReadSealed  # it loads pydantic
+
+        reader: AgentRuntime[str] | None = None
+        if flow.reader is not None:
+            one_step = Budget(steps=1, prices=self._given.budget.prices)
+            reader = AgentRuntime(flow.reader, budget=one_step, name="reader")
+        return registry.with_tools({READ_SEALED: ToolSet.of([ReadSealed(reader)]).build()})
 
     def _output_form(self, llm: ToolCallingLlm, *, has_tools: bool) -> OutputForm[OutT]:
         mode = self._given.output_mode
@@ -449,6 +464,9 @@ class AgentRuntime(Generic[OutT]):
         self, phase: Active[OutT], options: RunOptions, inner: InnerRun | None, tally: Tally | None
     ) -> tuple[Drive[OutT], Sequence[Middleware]]:
         """The `Drive` of a run, and the middleware around the run."""
+        above: FlowRule | None = None if inner is None else inner.call.run.flow
+        if above is not None and above.reader is not None and not self._reads_sealed:
+            return self._sealing(above.reader)._drive(phase, options, inner, tally)
         try:
             run, middleware = self._state_of(phase.info, options, inner, tally)
         except ConfigError as error:
@@ -460,6 +478,17 @@ class AgentRuntime(Generic[OutT]):
         if phase.info.step or phase.trail.length > 2:  # a run from before, or a history: its ids are taken
             run.used_ids.update((call.id, None) for call in calls_before(phase))
         return Drive(run, phase, inner, ModelTurn(run, phase, options.stream)), middleware
+
+    @property
+    def _reads_sealed(self) -> bool:
+        return self.registry.get(READ_SEALED) is not None or self.settings.free_steps
+
+    def _sealing(self, reader: Tool) -> AgentRuntime[OutT]:
+        """A copy of this runtime with the tool that reads sealed text."""
+        made = copy(self)
+        tools = {READ_SEALED: ToolSet.of([reader]).build()}
+        made._equip(self.llm, self.registry.with_tools(tools))
+        return made
 
     def _opened(
         self,
@@ -522,7 +551,7 @@ class AgentRuntime(Generic[OutT]):
             account.price_of(name)  # a limited cost needs one
         middleware = self.run_middleware
         is_plain = not self._may_change and self._call_middleware is None and not info.opened_by
-        effects = live = self._live if is_plain else self._effects(info, account)
+        effects = live = _metered(self._live, account) if is_plain else self._effects(info, account)
         if wrap is not None:
             effects = complete_effects(wrap(live))
             middleware, token = effects.around(middleware), effects.token(token)
@@ -548,10 +577,21 @@ class AgentRuntime(Generic[OutT]):
         )
         if inner is not None:
             inner.call.run_began(inner.number, run)
+        rule: FlowRule | None = None if inner is None else inner.call.run.flow
+        flow = settings.flow if rule is None else rule.flow
+        if flow is not None:
+            run.flow = self._rule(flow, rule)
         if effects is not self._live:
             live.attach(run)
             effects.attach(run)
         return run, middleware
+
+    def _rule(self, flow: Flow, above: FlowRule | None) -> FlowRule:
+        """The rule of a run, from its own flow or from the one of the run above it."""
+        from .flow.rule import FlowRule  # loaded with the first flow
+
+        reader: Any = self.registry.get(READ_SEALED) if above is None else above.reader
+        return FlowRule(flow, self, reader, above)
 
     def _listeners(
         self, info: RunInfo, options: RunOptions, inner: InnerRun | None
@@ -584,11 +624,11 @@ class AgentRuntime(Generic[OutT]):
             from .handoffs.current_agent import current_agent_of
 
             return current_agent_of(self, info, account)
-        return self._wrapped(self._live)
+        return self._wrapped(_metered(self._live, account))
 
-    def effects_with(self, tools: ToolRegistry) -> Effects:
+    def effects_with(self, tools: ToolRegistry, account: Account) -> Effects:
         """The effects of the model and these tools, with the middleware around both."""
-        return self._wrapped(LiveEffects(self.llm, tools))
+        return self._wrapped(_metered(LiveEffects(self.llm, tools), account))
 
     def _wrapped(self, live: Effects) -> Effects:
         if self._call_middleware is None:
@@ -606,3 +646,12 @@ class AgentRuntime(Generic[OutT]):
         from .handoffs.current_agent import refusal_in
 
         return refusal_in(self, pending)
+
+
+def _metered(live: Effects, account: Account) -> Effects:
+    """The effects with a check of each reply's usage, if the account limits the cost."""
+    if not account.limits_cost:
+        return live
+    from .metered_effects import MeteredEffects
+
+    return MeteredEffects(live, account)

@@ -78,6 +78,7 @@ class _RunCode(TypedTool[_Code, Any]):
 
     def __init__(self, registry: ToolRegistry, limits: ProgramLimits) -> None:
         self.agents = tuple(one for tool in registry for one in tool.agents)
+        self.tools = tuple(registry)
         self._registry = registry
         self._limits = limits
         self.description = _described(registry, limits)

@@ -80,7 +80,7 @@ class Memory(Capability):
         self._embedder = embedder
         self.tools = (
             tool(self._remember, name="remember"),
-            tool(self._recall, name="recall", effect="pure"),
+            tool(self._recall, name="recall", effect="pure", trust="outside"),
             tool(self._forget, name="forget"),
         )
 

@@ -74,7 +74,7 @@ class Workspace(Capability):
     def __init__(self, files: Files | FilesOf) -> None:
         self._files_of = files_of(files)
         self._editing = RLock()
-        reading: Any = {"effect": "pure"}
+        reading: Any = {"effect": "pure", "trust": "outside"}
         self.tools: Sequence[Any] = (
             tool(self._list_files, name="list_files", **reading),
             tool(self._read_file, name="read_file", **reading),

@@ -8,6 +8,7 @@ from wesichain.errors import ToolError, ToolErrorKind
 from .context import CancellationToken, RunContext, ToolContext
 from .definition import Approval, Effect, Id, Isolation, Tool, ToolOptions, ToolWarning, TypedTool
 from .function import FunctionTool, tool
+from .labels import FromUser, Leaves, Outside, Secret
 from .registry import ToolLike, ToolRegistry, ToolSet
 from .results import ToolResult, ToolStats
 from .return_values import Finish
@@ -32,11 +33,15 @@ __all__ = [
     "DynamicTools",
     "Effect",
     "Finish",
+    "FromUser",
     "FunctionTool",
     "Id",
     "Isolation",
     "JsonTool",
+    "Leaves",
+    "Outside",
     "RunContext",
+    "Secret",
     "TextEmbedder",
     "Tool",
     "ToolContext",

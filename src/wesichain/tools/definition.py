@@ -30,6 +30,7 @@ from wesichain.platform.processes import CAN_FORK, LIMITS_MEMORY
 
 from .context import DepsT_contra, RunContext, ToolContext
 from .json_schema.issues import Issue, RejectedError, shorten
+from .labels import ToolLabels, Trust, labels_of
 
 if TYPE_CHECKING:
     from .schema.plan import SchemaPlan
@@ -62,6 +63,7 @@ _OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: isinstance(value, int) and not _is_flag(value) and value > 0,
         "a number of bytes above 0",
     ),
+    "trust": (lambda value: value in ("inside", "outside"), "'inside' or 'outside'"),
 }
 
 
@@ -112,6 +114,7 @@ class ToolOptions(TypedDict, total=False):
     max_output: int
     blocking: bool
     external: bool
+    trust: Trust
 
 
 class Parts(NamedTuple):
@@ -138,7 +141,7 @@ class Tool(ABC, Generic[DepsT_contra]):
     the tool in a separate process. `sequential` prevents other calls of the same step from running at the
     same time. `max_output` limits the result, in bytes of JSON. `blocking=False` is for a sync function that
     returns at once and can run on the event loop. An `external` tool is not run: the run is interrupted
-    until its result is provided.
+    until its result is provided. `trust="outside"` says that its results are text of strangers (see `Flow`).
     """
 
     timeout: float = 30.0
@@ -149,9 +152,11 @@ class Tool(ABC, Generic[DepsT_contra]):
     max_output: int = 262_144
     blocking: bool = True
     external: bool = False
+    trust: Trust = "inside"
     is_agent: bool = False  # it runs another agent, which is resumed after an interruption
     agents: tuple[Any, ...] = ()  # the agents that it can run
     runs_programs: bool = False  # it can make many calls of other tools at once
+    tools: tuple[Tool, ...] = ()  # those that its programs can call
 
     name: str = ""
     description: str = ""
@@ -170,6 +175,11 @@ class Tool(ABC, Generic[DepsT_contra]):
     def spec(self) -> ToolSpec:
         """The description for a model."""
         return self.plan().spec
+
+    @cached_property
+    def labels(self) -> ToolLabels:
+        """What its annotations say of the text in its results, and of its parameters."""
+        return labels_of(self)
 
     @property
     def signature(self) -> str:

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 from wesichain.core.internal import lazy_getattr
 
 from .json_schema.issues import Issue as Issue
+from .labels import NO_LABELS as NO_LABELS
+from .labels import FieldLabels as FieldLabels
+from .labels import ToolLabels as ToolLabels
 from .registry import Offered as Offered
 from .results import PreparedCall as PreparedCall
 

@@ -11,9 +11,9 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from wesichain.agent.effects import JournalEntry
+from wesichain.agent.effects import RecordedInput
 from wesichain.agent.options import LoopGuard
 from wesichain.agent.phases import Acting, Child, Interrupted, Unfinished
 from wesichain.agent.rules import sentences
@@ -37,6 +37,9 @@ from wesichain.tools.internal import PreparedCall
 
 from .call_approvals import Approvals
 from .open_call import OpenCall
+
+if TYPE_CHECKING:
+    from wesichain.agent.flow.rule import FlowRule
 
 OutT = TypeVar("OutT")
 Slot: TypeAlias = PreparedCall | Observed | None
@@ -126,6 +129,9 @@ class Batch(Generic[OutT]):
         before = self.before
         todo: list[int] = []
         self.todo = todo
+        flow: FlowRule | None = self.run.flow
+        if flow is not None:
+            flow.read(self._phase)
         for index, slot in enumerate(self.slots):
             ready = self._check(index) if slot is None else slot
             if not isinstance(ready, PreparedCall):
@@ -134,10 +140,14 @@ class Batch(Generic[OutT]):
             if before and ready.call.id in before:
                 continue
             tool = ready.tool
-            needs = tool.external or (tool.approval and self._needs_approval(ready))
+            why = "" if flow is None else flow.question(ready)
+            if why and flow is not None and flow.refuses and not self._was_asked(ready):
+                self.slots[index] = failed(ready.call, sentences.not_run(why))
+                continue
+            needs = why or tool.external or (tool.approval and self._needs_approval(ready))
             if needs or (self._approvals is not None and self._was_asked(ready)):
                 # A decision is applied even if the present rules would not have required it.
-                question = self._ask(index, ready)
+                question = self._ask(index, ready, why)
                 if question is not None:
                     pending.append(question)
         return pending
@@ -152,7 +162,7 @@ class Batch(Generic[OutT]):
                 and callable(ready.tool.approval)
                 and not self._was_asked(ready)
             ):
-                entry: JournalEntry[bool] = JournalEntry("approve", run.step, bool, bool, ready.call.id)
+                entry: RecordedInput[bool] = RecordedInput("approve", run.step, bool, bool, ready.call.id)
                 ruling = await run.effects.remember(entry, partial(self._ask_rule, ready))
                 self._rulings = {**self._rulings, ready.call.id: ruling}
 
@@ -168,11 +178,11 @@ class Batch(Generic[OutT]):
             return ruling
         return self._was_asked(prepared) or self.run.needs_approval(prepared, self._phase)
 
-    def _ask(self, index: int, prepared: PreparedCall) -> PendingCall | None:
+    def _ask(self, index: int, prepared: PreparedCall, why: str) -> PendingCall | None:
         """The pending call if there is no decision on it yet; else None, after applying the decision."""
         if self._approvals is None:
             self._approvals = Approvals(self.run, self._phase)
-        question = self._approvals.question(prepared)
+        question = self._approvals.question(prepared, why)
         decision = self._approvals.decisions.get(question.token)
         if decision is None:
             return question
@@ -278,6 +288,8 @@ class Batch(Generic[OutT]):
         if emitter.has_listeners and run.is_stopped:  # by a listener: it has not begun
             self._take_back(call, attempt)
             run.check_stop()
+        if run.flow is not None:
+            prepared = run.flow.filled(prepared, run.settings.registry)
         effect = run.effects.call(prepared, self)
         if run.has_own_clock:
             effect = self._timed(effect)
@@ -518,6 +530,11 @@ class Batch(Generic[OutT]):
             elif item.finish and self.finish is None:
                 self.finish = item
             ended.append(item)
+        flow: FlowRule | None = self.run.flow
+        if flow is not None and flow.flow.seal:
+            shown = flow.sealed(self._phase.reply.tool_calls, ended)
+            self.went_well = self.went_well and shown == ended  # else the next request is not what followed
+            ended = shown
         ended += self.notes
         return ended
 

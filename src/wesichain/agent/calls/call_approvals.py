@@ -72,7 +72,7 @@ class Approvals:
         self._asked = {item.call.id: item for item in asked if item.scope == run.scope}
         self.decisions: Mapping[str, Decision] = {} if decisions is None else decisions
 
-    def question(self, prepared: PreparedCall) -> PendingCall:
+    def question(self, prepared: PreparedCall, why: str = "") -> PendingCall:
         """The pending call for a call: the stored one, or a new one."""
         run, call = self._run, prepared.call
         asked = self.asked(call)
@@ -83,7 +83,7 @@ class Approvals:
         token = approval_token(run.run_id, run.step, call)
         tool = prepared.tool
         parameters = None if tool.external else tool.spec.parameters
-        return PendingCall(call, token, expires_at, run.scope, tool.external, parameters=parameters)
+        return PendingCall(call, token, expires_at, run.scope, tool.external, None, parameters, why)
 
     def asked(self, call: ToolCall) -> PendingCall | None:
         """The stored pending call for this call, if the call is still the same and its token is valid."""

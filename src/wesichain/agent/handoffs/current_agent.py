@@ -17,8 +17,8 @@ from typing_extensions import override
 from wesichain.agent.effects import (
     Caller,
     Effects,
-    JournalEntry,
     OnText,
+    RecordedInput,
     advice_at,
     instructions_at,
 )
@@ -68,7 +68,7 @@ class TeamMember(Protocol):
     @property
     def transfers(self) -> Mapping[str, Transfer]: ...
 
-    def effects_with(self, tools: ToolRegistry) -> Effects:
+    def effects_with(self, tools: ToolRegistry, account: Account) -> Effects:
         """The effects of its model and these tools, with its middleware around both."""
         ...
 
@@ -143,6 +143,8 @@ class CurrentAgent(Effects):
         if adapt is not None and runtime is not self._opener:
             tools = adapt(base.registry)
             base = replace(base, judge=base.judge.with_tools(tools))
+        if run.flow is not None:
+            base = replace(base, judge=base.judge.with_tools(run.flow.equipped(base.registry)))
         self._base = base
         run.account.use_model(runtime.model)
         self._made = {}
@@ -186,7 +188,7 @@ class CurrentAgent(Effects):
             self._run.check_stop()
         return items
 
-    def _offer_at(self, step: int) -> JournalEntry[list[Any]]:
+    def _offer_at(self, step: int) -> RecordedInput[list[Any]]:
         """The journal entry for the tools that functions return for a step.
 
         A recording has only their specs and the names of external tools. Without specs, the tools are those
@@ -201,7 +203,7 @@ class CurrentAgent(Effects):
             tools = [spec for spec in offered if spec.name not in own]
             return [_recorded_tool(spec, external=spec.name in external) for spec in tools]
 
-        return JournalEntry("offer", step, _specs_of, read)
+        return RecordedInput("offer", step, _specs_of, read)
 
     def _discovered_tools(self) -> dict[str, ToolRegistry]:
         """The tools of the current agent that searches have found in this run."""
@@ -221,7 +223,7 @@ class CurrentAgent(Effects):
                 raise DuplicateToolError(name)
         self._tools = tools
         run.settings = replace(base, judge=base.judge.with_tools(registry))
-        self._live = self._runtime.effects_with(registry)
+        self._live = self._runtime.effects_with(registry, run.account)
         self._live.attach(run)
 
     def take(self, observed: Sequence[Observed]) -> None:

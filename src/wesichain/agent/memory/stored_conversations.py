@@ -12,13 +12,13 @@ from typing_extensions import override
 
 from wesichain.core.internal import Clock, SystemClock, replace
 from wesichain.errors import ConversationError
-from wesichain.store import Entry, Layout, Logs, TableSchema
+from wesichain.store import Layout, TableSchema, ThreadEntry, ThreadLogs
 
 from .stores import Conversations, Turn, has_system, turn_number, turn_of_text, turn_to_text
 
 if TYPE_CHECKING:  # loaded with the first store: an agent without one does not need them
-    from wesichain.store.postgres import PostgresLogs
-    from wesichain.store.sqlite import SqliteLogs
+    from wesichain.store.postgres import PostgresThreadLogs
+    from wesichain.store.sqlite import SqliteThreadLogs
 
 _KEPT = "system"  # the owner of turns that are always kept
 
@@ -32,7 +32,7 @@ class LogConversations(Conversations):
 
     keeps_keys = True
 
-    def __init__(self, logs: Logs, clock: Clock | None) -> None:
+    def __init__(self, logs: ThreadLogs, clock: Clock | None) -> None:
         self._logs = logs
         self._clock = clock or SystemClock()
 
@@ -55,9 +55,9 @@ class LogConversations(Conversations):
                 continue
             return True
 
-    def _entry(self, id: str, turn: Turn) -> Entry:
+    def _entry(self, id: str, turn: Turn) -> ThreadEntry:
         owner = _KEPT if has_system(turn) else ""
-        return Entry(0, owner, 0, self._clock.time(), turn_to_text(turn, id=id))
+        return ThreadEntry(0, owner, 0, self._clock.time(), turn_to_text(turn, id=id))
 
     @override
     async def read(self, id: str, *, newest: int | None = None) -> Sequence[Turn]:
@@ -121,18 +121,18 @@ class SqliteConversations(LogConversations):
     number of event loops and processes may share the file.
     """
 
-    _logs: SqliteLogs
+    _logs: SqliteThreadLogs
 
     def __init__(
         self, path: str | os.PathLike[str], *, timeout: float = 30.0, clock: Clock | None = None
     ) -> None:
-        from wesichain.store.sqlite import SqliteLogs
+        from wesichain.store.sqlite import SqliteThreadLogs
 
         schema = TableSchema("the conversations", APPLICATION_ID, SQLITE_MIGRATIONS, ConversationError)
         layout = Layout(
             "conversations", "turns", "conversation", _ConflictError, key=str.encode, name=bytes.decode
         )
-        super().__init__(SqliteLogs(path, schema, layout, timeout=timeout), clock)
+        super().__init__(SqliteThreadLogs(path, schema, layout, timeout=timeout), clock)
 
     def close(self) -> None:
         """Close the file. The store opens it again if it is used again."""
@@ -186,10 +186,10 @@ class PostgresConversations(LogConversations):
     Any number of event loops, in any threads, may share the store.
     """
 
-    _logs: PostgresLogs
+    _logs: PostgresThreadLogs
 
     def __init__(self, url: str, *, connections: int = 4, clock: Clock | None = None) -> None:
-        from wesichain.store.postgres import PostgresLogs
+        from wesichain.store.postgres import PostgresThreadLogs
 
         table = "wesichain_conversations_schema"
         schema = TableSchema("the conversations", 0x57534354, POSTGRES_MIGRATIONS, ConversationError, table)
@@ -202,7 +202,7 @@ class PostgresConversations(LogConversations):
             key=str.encode,
             name=bytes.decode,
         )
-        logs = PostgresLogs(url, schema, layout, connections=connections, what="PostgresConversations")
+        logs = PostgresThreadLogs(url, schema, layout, connections=connections, what="PostgresConversations")
         super().__init__(logs, clock)
 
     async def close(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from typing_extensions import override
 
 from wesichain.agent.calls.open_call import ITSELF, waiting_for
-from wesichain.agent.effects import Caller, Effects, JournalEntry, OnText
+from wesichain.agent.effects import Caller, Effects, OnText, RecordedInput
 from wesichain.agent.phases import Child, Outcome, RunInfo, completed_phase, failed_phase, interrupted_phase
 from wesichain.agent.rules.checks import Refused
 from wesichain.agent.rules.reply_judge import NotAReply
@@ -219,7 +219,7 @@ class ReplayEffects(Effects):
     # --- other inputs of the loop ----------------------------------------------------------------------
 
     @override
-    async def remember(self, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
+    async def remember(self, entry: RecordedInput[T], make: Callable[[], Awaitable[T]]) -> T:
         if self._is_live(entry.step_id):
             return await make()
         known = self._remembered(entry)
@@ -228,7 +228,7 @@ class ReplayEffects(Effects):
         recorded = entry.read(known)
         return await self._live_or(recorded, entry, make) if entry.verb == "offer" else recorded
 
-    async def _live_or(self, recorded: T, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
+    async def _live_or(self, recorded: T, entry: RecordedInput[T], make: Callable[[], Awaitable[T]]) -> T:
         """The tools that the functions return now, with their effects and rules, if they equal the recorded.
 
         Otherwise, stand-ins for the recorded tools: a function may need deps, or may depend on the time.
@@ -239,7 +239,7 @@ class ReplayEffects(Effects):
             return recorded
         return live if entry.write(live) == entry.write(recorded) else recorded
 
-    def _remembered(self, entry: JournalEntry[Any]) -> Any:
+    def _remembered(self, entry: RecordedInput[Any]) -> Any:
         match entry.verb:
             case "instruct":
                 return self._instructions(entry.step_id)

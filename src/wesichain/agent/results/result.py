@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
+from typing_extensions import override
+
 from wesichain._elsewhere import Translated
 from wesichain.agent.phases import Completed, Failed, Outcome
 from wesichain.core import (
@@ -22,6 +24,7 @@ from wesichain.core.internal import LogView, Value
 from wesichain.errors import RunFailedError, RunInterruptedError
 
 OutT = TypeVar("OutT")
+_LONGEST = 120  # characters of an output in `repr`
 
 
 class Source(Value):
@@ -36,6 +39,18 @@ class RunResult(Value, Translated, Generic[OutT]):
     """The result of a completed run."""
 
     outcome: Completed[OutT]
+
+    @override
+    def __str__(self) -> str:
+        """The answer, as text."""
+        return self.outcome.text
+
+    @override
+    def __repr__(self) -> str:
+        outcome = self.outcome
+        parts = {"output": _excerpt(outcome.output), "steps": outcome.step, "tokens": self.usage.total_tokens}
+        shown = ", ".join(f"{name}={value}" for name, value in parts.items())
+        return f"RunResult({shown}, run_id={outcome.run_id!r})"
 
     @property
     def output(self) -> OutT:
@@ -92,6 +107,11 @@ class RunResult(Value, Translated, Generic[OutT]):
             for event in own
             if isinstance(event, ToolCompleted)
         )
+
+
+def _excerpt(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def question_of(outcome: Completed[Any]) -> Message:

@@ -1,0 +1,1 @@
+"""AgentDojo with a model that obeys every injection that it is shown."""
