@@ -16,6 +16,8 @@ from a2a.client import ClientConfig, create_client
 from a2a.client.errors import A2AClientError
 from a2a.utils.errors import A2AError
 from google.protobuf.json_format import MessageToDict, ParseDict  # type: ignore[import-untyped]
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from wesichain import Agent, tool
 from wesichain.agent import MemoryConversations
@@ -28,7 +30,7 @@ from wesichain.edge import create_app
 from wesichain.edge.a2a import _exact, _integer_if_equal
 from wesichain.testing import FunctionLlm, calls
 
-from .kit import listening, scripted
+from .kit import listening, scripted, serving
 from .test_runs import LOCATE, REFUND, Slow
 
 STATE = a2a.TaskState
@@ -196,3 +198,16 @@ def test_a_number_that_no_float_has_is_sent_as_text(number: float, sent: Any) ->
 @pytest.mark.parametrize(("number", "found"), [(5.0, 5), (-0.5, -0.5), (1e20, 10**20)])
 def test_a_float_that_is_an_integer_is_read_as_one(number: float, found: Any) -> None:
     assert (_integer_if_equal(number), type(_integer_if_equal(number))) == (found, type(found))
+
+
+@pytest.mark.parametrize("path", ["", "/v1"])
+async def test_the_card_of_a_mounted_app_has_its_own_address(path: str) -> None:
+    outer = Starlette(routes=[Mount("/desk", create_app(scripted("hello"), path=path))])
+    async with serving(outer) as client:
+        card = (await client.get(f"/desk{path}/.well-known/agent-card.json")).json()
+        (interface,) = card["supportedInterfaces"]
+        assert interface["url"] == f"{client.base_url}/desk{path}/a2a".replace("//desk", "/desk")
+        message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+        answer = (await client.post(interface["url"], json=body)).json()
+    assert answer["result"]["task"]["artifacts"][0]["parts"][0]["text"] == "hello"

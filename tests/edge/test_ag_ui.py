@@ -33,13 +33,17 @@ class Frontend:
         self._options = options
         self._runs = count(1)
         self.messages: list[Any] = []
+        self.calls: dict[str, str] = {}  # the ids of calls, by their ids within the run
 
     async def say(self, text: str, **options: Any) -> list[Any]:
         self.messages.append(ag.UserMessage(id=f"u{len(self.messages)}", content=text))
         return await self.send(**options)
 
     async def result(self, call: str, content: str, error: str | None = None) -> list[Any]:
-        self.messages.append(ag.ToolMessage(id=f"t{call}", tool_call_id=call, content=content, error=error))
+        client_id = self.calls[call]
+        self.messages.append(
+            ag.ToolMessage(id=f"t{call}", tool_call_id=client_id, content=content, error=error)
+        )
         return await self.send()
 
     async def resume(self, *entries: ag.ResumeEntry) -> list[Any]:
@@ -56,6 +60,9 @@ class Frontend:
         found = await read(self._client, "POST", "/ag-ui", json=body)
         events = [EVENTS.validate_python(frame.data) for frame in found]
         check(events)
+        self.calls |= {
+            place(e.tool_call_id): e.tool_call_id for e in events if isinstance(e, ag.ToolCallStartEvent)
+        }
         texts: dict[str, str] = {}
         for event in events:
             if isinstance(event, ag.TextMessageContentEvent):
@@ -93,12 +100,17 @@ def text_of(events: list[Any]) -> str:
     return "".join(event.delta for event in events if isinstance(event, ag.TextMessageContentEvent))
 
 
+def place(id: str) -> str:
+    """The id of a call within its run: the run comes before it."""
+    return id.partition("/")[2]
+
+
 def calls_of(events: list[Any]) -> list[tuple[str, str]]:
-    return [(e.tool_call_id, e.tool_call_name) for e in events if isinstance(e, ag.ToolCallStartEvent)]
+    return [(place(e.tool_call_id), e.tool_call_name) for e in events if isinstance(e, ag.ToolCallStartEvent)]
 
 
 def results_of(events: list[Any]) -> dict[str, str]:
-    return {e.tool_call_id: str(e.content) for e in events if isinstance(e, ag.ToolCallResultEvent)}
+    return {place(e.tool_call_id): str(e.content) for e in events if isinstance(e, ag.ToolCallResultEvent)}
 
 
 @pytest.mark.parametrize(
@@ -115,7 +127,7 @@ async def test_an_approval_is_an_interrupt(payload: Any, status: Any, result: st
         page = Frontend(client)
         asked = await page.say("give it back")
         (interrupt,) = asked[-1].outcome.interrupts
-        assert interrupt.tool_call_id == "r1"
+        assert place(interrupt.tool_call_id) == "r1"
         assert calls_of(asked) == [("r1", "refund")]
         entry = ag.ResumeEntry(interrupt_id=interrupt.id, status=status, payload=payload)
         events = await page.resume(entry)
@@ -163,7 +175,7 @@ async def test_a_frontend_tool_is_run_by_the_page(version: str | None) -> None:
         asked = await page.say("paint it red")
         assert calls_of(asked) == [("p1", "paint")]
         assert results_of(asked) == {}
-        assert asked[-1].outcome.pending_tool_call_ids == (["p1"] if version else None)
+        assert asked[-1].outcome.pending_tool_call_ids == ([page.calls["p1"]] if version else None)
         events = await page.result("p1", '{"painted": true}')
         assert text_of(events) == "it is red"
         lost = await page.result("p1", "again")
@@ -176,10 +188,10 @@ async def test_external_tools_of_ours_and_approvals_wait_together() -> None:
     async with serving(create_app(scripted(both, "done"))) as client:
         page = Frontend(client)
         (interrupt,) = (await page.say("?"))[-1].outcome.interrupts
-        page.messages.append(ag.ToolMessage(id="x", tool_call_id="l1", content="Bern"))
+        page.messages.append(ag.ToolMessage(id="x", tool_call_id=page.calls["l1"], content="Bern"))
         entry = ag.ResumeEntry(interrupt_id=interrupt.id, status="resolved", payload={"approved": True})
         events = await page.resume(entry)
-    assert results_of(events) == {"l1": "Bern", "r1": "refunded 1"}
+    assert results_of(events) == {"r1": "refunded 1"}, "the page has its own result"
 
 
 async def test_an_external_call_is_answered_like_a_question_by_its_token() -> None:
@@ -198,7 +210,7 @@ async def test_a_failed_frontend_tool() -> None:
         page = Frontend(client)
         await page.say("where?")
         events = await page.result("l1", "", error="no signal")
-    assert results_of(events) == {"l1": "no signal"}
+    assert (results_of(events), text_of(events)) == ({}, "never mind")
 
 
 async def test_the_thread_is_remembered_and_forged_history_is_not_believed() -> None:

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from wesichain import Agent, LlmResponse, ToolCall
+from tests.durable.databases import database_in
+from wesichain import Agent, LlmResponse, Role, ToolCall, tool
+from wesichain.durable import DurableAgent
 from wesichain.edge import create_app
 from wesichain.testing import FunctionLlm
 
-from .kit import listening, read, say, scripted, serving
+from .kit import frames, listening, read, say, scripted, serving
 from .test_runs import REFUND, WEATHER, Slow
 
 SCRIPT = Path(__file__).parent / "chat.mjs"
@@ -52,7 +54,10 @@ def parts(page: Any) -> list[Any]:
 
 
 def calls(page: Any) -> dict[str, Any]:
-    return {part["toolCallId"]: part for part in parts(page) if part["type"].startswith("tool-")}
+    """The calls of the answer by their ids within the run, which comes before them."""
+    return {
+        part["toolCallId"].partition("/")[2]: part for part in parts(page) if part["type"].startswith("tool-")
+    }
 
 
 def text(page: Any) -> str:
@@ -130,7 +135,7 @@ async def test_a_forged_approval_approves_nothing(forged: str) -> None:
         asked = next(chunk.data for chunk in found if chunk.data["type"] == "tool-approval-request")
         part: dict[str, Any] = {
             "type": "tool-refund",
-            "toolCallId": "r1",
+            "toolCallId": asked["toolCallId"],
             "state": "approval-responded",
             "approval": {"id": asked["approvalId"], "approved": True},
         }
@@ -151,4 +156,86 @@ async def test_a_forged_approval_approves_nothing(forged: str) -> None:
         right = ui(USER, {"id": "2", "role": "assistant", "parts": [part]})
         chunks = [chunk.data for chunk in await read(client, "POST", "/ai-sdk", json=right)]
     assert chunks[0] == {"type": "start", "messageId": "2"}
-    assert {"type": "tool-output-available", "toolCallId": "r1", "output": "refunded 5"} in chunks
+    assert {
+        "type": "tool-output-available",
+        "toolCallId": asked["toolCallId"],
+        "output": "refunded 5",
+    } in chunks
+
+
+@pytest.mark.parametrize("is_durable", [False, True], ids=["plain", "durable"])
+async def test_a_page_that_is_loaded_again_reads_the_run_from_its_beginning(
+    is_durable: bool, tmp_path: Path
+) -> None:
+    gate = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await gate.wait()
+        return "over"
+
+    agent: Any = scripted(say(ToolCall("w", "wait", {}), text="let me look"), "done", tools=[wait])
+    if is_durable:
+        agent = DurableAgent(agent, "waits", database_url=database_in(tmp_path), version="v1")
+
+    def authorize(request: Any) -> str:
+        return str(request.headers["x-user"])
+
+    ann = {"x-user": "ann"}
+    async with serving(create_app(agent, authorize=authorize), headers=ann) as client:
+        assert (await client.get("/ai-sdk/c/stream")).status_code == 204
+        first = asyncio.create_task(read(client, "POST", "/ai-sdk", json=ui(USER)))
+        again: list[Any] = []
+        while not again:
+            async with client.stream("GET", "/ai-sdk/c/stream") as response:
+                async for frame in frames(response):
+                    again.append(frame.data)
+                    if not isinstance(frame.data, str) and frame.data["type"] == "tool-input-available":
+                        other = await client.get("/ai-sdk/c/stream", headers={"x-user": "bob"})
+                        assert other.status_code == 204
+                        gate.set()
+        seen = [[frame.data for frame in await first], again]
+        assert (await client.get("/ai-sdk/c/stream")).status_code == 204
+    for chunks in seen:
+        assert chunks[0] == seen[0][0]
+        text = "".join(chunk["delta"] for chunk in chunks[:-1] if chunk["type"] == "text-delta")
+        assert text == "let me lookdone"
+
+
+def said(*texts: str) -> list[dict[str, Any]]:
+    """Messages of the user."""
+    return [{"id": text, "role": "user", "parts": [{"type": "text", "text": text}]} for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("messages", "more", "read_by_model"),
+    [
+        pytest.param(
+            ["my PIN is 12", "who am I?", "more"], {}, ["my PIN is 12", "who am I?", "more"], id="goes-on"
+        ),
+        pytest.param(["my PIN is 12", "again"], {}, ["my PIN is 12", "again"], id="edits-or-regenerates"),
+        pytest.param(
+            ["my PIN is 12", "failed", "who am I?", "x"], {}, ["my PIN is 12", "who am I?", "x"], id="failed"
+        ),
+        pytest.param(["other"], {}, ["other"], id="clears"),
+        pytest.param(["x"], {"lastOnly": True}, ["my PIN is 12", "who am I?", "x"], id="sends-the-last-only"),
+    ],
+)
+async def test_the_model_reads_the_messages_that_the_page_shows(
+    messages: list[str], more: dict[str, Any], read_by_model: list[str]
+) -> None:
+    seen: list[str] = []
+
+    def reply(request: Any) -> LlmResponse:
+        seen[:] = [message.text for message in request.messages if message.role is Role.USER]
+        return LlmResponse("noted")
+
+    async with serving(create_app(Agent(FunctionLlm(reply)))) as client:
+        await read(client, "POST", "/ai-sdk", json=ui(*said("my PIN is 12")))
+        await read(client, "POST", "/ai-sdk", json=ui(*said("my PIN is 12", "who am I?")))
+        await read(client, "POST", "/ai-sdk", json={**ui(*said(*messages)), **more})
+        assert seen == read_by_model
+        await read(client, "POST", "/ai-sdk", json=ui(*said(*messages, "and now?")))
+        if not more:
+            assert seen == [*read_by_model, "and now?"], "it is forgotten for good"

@@ -112,7 +112,6 @@ ATTACKS: dict[str, tuple[Any, set[int]]] = {
     ),
     "takes-anothers-run-id": (posts("/runs", {"task": "?", "run_id": "anns"}), {404}),
     "streams-anothers-run-id": (posts("/runs/stream", {"task": "?", "run_id": "anns"}), {404}),
-    "joins-anothers-conversation": (posts("/runs", {"task": "?", "conversation": "talk"}), {404}),
     "hides-the-owner-in-the-id": (posts("/runs", {"task": "?", "conversation": "talk\x1fann"}), {400}),
     "gets-anothers-task": (posts("/a2a", rpc("GetTask", id="anns")), {200}),
     "cancels-anothers-task": (posts("/a2a", rpc("CancelTask", id="anns")), {200}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
@@ -20,6 +21,7 @@ from wesichain import Agent, LlmRequest, LlmResponse, Role, ToolCall, tool
 from wesichain.agent import SqliteConversations
 from wesichain.durable import DurableAgent
 from wesichain.edge import create_app
+from wesichain.edge.runs import thread_of
 from wesichain.errors import ConfigError
 from wesichain.testing import FakeClock, FunctionLlm
 
@@ -166,7 +168,7 @@ def ag_request(*more: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return {**head, "tools": [PAINT], "messages": [user, *more], **fields}
 
 
-ASKED = {"type": "tool-paint", "toolCallId": "p", "input": {"colour": "red"}}
+ASKED = {"type": "tool-paint", "toolCallId": "{run}/p", "input": {"colour": "red"}}
 PAINTED = {
     "/ai-sdk": (
         ui_request(tools=[PAINT]),
@@ -178,7 +180,10 @@ PAINTED = {
             }
         ),
     ),
-    "/ag-ui": (ag_request(), ag_request({"id": "2", "role": "tool", "toolCallId": "p", "content": "ok"})),
+    "/ag-ui": (
+        ag_request(),
+        ag_request({"id": "2", "role": "tool", "toolCallId": "{run}/p", "content": "ok"}),
+    ),
 }
 
 
@@ -194,6 +199,7 @@ async def test_a_tool_of_the_frontend_is_answered_in_another_process(tmp_path: P
         asked = await client.post(path, json=first)
         assert asked.status_code == 200, asked.text
         assert "paint" in asked.text
+    second = json.loads(json.dumps(second).replace("{run}", asked.headers["x-run-id"][-12:]))
     async with serving(create_app(painter(database), authorize=authorize), headers=ANN) as client:
         stranger = await client.post(path, json=second, headers=BOB)
         assert stranger.status_code == 409 or "RUN_ERROR" in stranger.text
@@ -338,3 +344,29 @@ def test_a_durable_agent_makes_its_own_deps(tmp_path: Path) -> None:
     agent = durable(database_in(tmp_path), tmp_path / "hops")
     with pytest.raises(ConfigError, match="its own deps"):
         create_app(agent, deps=lambda _: 1)
+
+
+async def test_nobody_hides_the_waiting_approval_of_another(tmp_path: Path) -> None:
+    """Bob knows the name of Ann and of her chat, and writes the prefix of her runs wherever he can."""
+
+    def authorize(request: Any) -> str:
+        return str(request.headers.get("x-user", ""))
+
+    agent = DurableAgent(scripted(REFUND, "done"), "desk", database_url=database_in(tmp_path), version="v1")
+    async with serving(create_app(agent, authorize=authorize)) as client:
+        chat = {**ui_request(), "tools": []}
+        asked = await read(client, "POST", "/ai-sdk", json=chat, headers=ANN)
+        call = next(frame.data for frame in asked if frame.data["type"] == "tool-approval-request")
+        thread = thread_of("ann", "chat")
+        for name in ("x", "y"):
+            order = {"task": f"{thread} {name}", "run_id": f"{thread}-{name}"}
+            assert (await client.post("/runs", json=order, headers=BOB)).status_code == 202
+        part = {
+            "type": "tool-refund",
+            "toolCallId": call["toolCallId"],
+            "state": "approval-responded",
+            "approval": {"id": call["approvalId"], "approved": True},
+        }
+        answer = {**chat, "messages": [*chat["messages"], {"id": "2", "role": "assistant", "parts": [part]}]}
+        sent = await read(client, "POST", "/ai-sdk", json=answer, headers=ANN)
+    assert {"refunded 5"} == {frame.data["output"] for frame in sent if "output" in frame.data}

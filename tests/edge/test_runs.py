@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.testclient import TestClient
 
+from tests.durable.databases import database_in
 from wesichain import Agent, ToolCall, ToolContext, tool
 from wesichain.agent import MemoryConversations, SqliteConversations
 from wesichain.core import LlmResponse, Message, ModelResponded, Role, RunStarted, Usage
 from wesichain.core.events import HandedOff
 from wesichain.core.internal import Price
-from wesichain.edge import Limits, create_app
+from wesichain.durable import DurableAgent
+from wesichain.edge import Identity, Limits, create_app
 from wesichain.edge.runs import (
     ConversationDirectory,
     CostMeter,
@@ -295,18 +299,52 @@ def test_the_runs_of_a_conversation_are_found_by_their_ids() -> None:
     assert "-" not in new_run_id("ann", None)
 
 
-async def test_a_conversation_belongs_to_who_began_it_in_this_process_or_another() -> None:
+async def test_a_conversation_belongs_to_its_owner_in_this_process_or_another() -> None:
     store = MemoryConversations()
-    assert await ConversationDirectory(store, 100).open("ann", None) is None
-    mine = await ConversationDirectory(store, 100).open("ann", "c")
-    assert mine.id == "c\x1fann"
+    assert ConversationDirectory(store, 100).open("ann", None) is None
+    mine = ConversationDirectory(store, 100).open("ann", "c")
     await mine.extend(Message(Role.USER, "hello"))
     for _ in range(2):
         talks = ConversationDirectory(store, 100)
-        with pytest.raises(HTTPException, match="404: there is no such conversation"):
-            await talks.open("bob", "c")
-        assert (await talks.open("ann", "c")).id == "c\x1fann"
-        assert (await talks.open("", "open")).id == "open"
+        assert await talks.open("bob", "c").read() == ()
+        assert [message.text for message in await talks.open("ann", "c").read()] == ["hello"]
+        assert talks.open("", "open").id == "open"
+
+
+class Report(BaseModel):
+    """A typed answer."""
+
+    city: str
+    at: datetime
+
+
+REPORT = '{"city":"Bern","at":"2026-01-01T00:00:00Z"}'
+
+
+@pytest.mark.parametrize("is_durable", [False, True], ids=["plain", "durable"])
+async def test_a_typed_answer_is_json(is_durable: bool, tmp_path: Path) -> None:
+    agent: Any = scripted(REPORT, output_type=Report, tools=[])
+    if is_durable:
+        agent = DurableAgent(agent, "typed", database_url=database_in(tmp_path), version="v1")
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "go"}]}
+    chat = {"id": "c", "messages": [{"id": "1", "role": "user", "parts": [{"type": "text", "text": "go"}]}]}
+
+    def rpc(method: str) -> dict[str, Any]:
+        return {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": message}}
+
+    async with serving(create_app(agent)) as client:
+        whole = await client.post("/runs", json={"task": "go"})
+        task = (await client.post("/a2a", json=rpc("SendMessage"))).json()["result"]["task"]
+        sent = [frame.data for frame in await read(client, "POST", "/a2a", json=rpc("SendStreamingMessage"))]
+        page = [frame.data for frame in await read(client, "POST", "/ai-sdk", json=chat)]
+        events = [frame.data for frame in await read(client, "POST", "/runs/stream", json={"task": "go"})]
+    value = json.loads(REPORT)
+    assert (whole.status_code, whole.json()["output"]) == (200, value)
+    assert task["artifacts"][0]["parts"][0]["data"] == value
+    updates = [one["result"]["artifactUpdate"] for one in sent if "artifactUpdate" in one["result"]]
+    assert updates[-1]["artifact"]["parts"][0]["data"] == value
+    assert {"type": "data-output", "data": value} in page
+    assert json.loads(events[-1]["output"]) == value
 
 
 def responded(model_cost: float, *, scope: str = "") -> ModelResponded:
@@ -342,3 +380,32 @@ def test_each_agent_of_a_run_costs_what_its_model_costs() -> None:
     meter.add(responded(0.0))
     assert meter.cost(cast("Any", SimpleNamespace(cost=7))) == 20.0
     assert CostMeter(None).cost(cast("Any", SimpleNamespace(cost=7))) == 7
+
+
+async def test_a_stream_goes_on_where_a_client_was() -> None:
+    """A client whose connection broke sends its request again, with the number of the last event."""
+    order = {"task": "?", "run_id": "r", "stay": True}
+    async with serving(create_app(scripted(WEATHER, "sunny"))) as client:
+        first = await read(client, "POST", "/runs/stream", json=order, most=4)
+        rest = await read(client, "POST", "/runs/stream", json=order, after=first[-1].id)
+        whole = await read(client, "GET", "/runs/r/events")
+    assert [frame.id for frame in [*first, *rest]] == [frame.id for frame in whole]
+
+
+async def test_an_identity_owns_its_runs_and_its_roles_reach_the_deps() -> None:
+    def authorize(request: Any) -> Identity:
+        return Identity(request.headers["x-user"], roles=("teller",))
+
+    @tool
+    async def roles(ctx: ToolContext[Identity]) -> str:
+        """The caller's roles."""
+        return f"{ctx.deps.id} is a {ctx.deps.roles[0]}"
+
+    agent = scripted(say(ToolCall("c", "roles", {})), "done", tools=[roles])
+    app = create_app(agent, authorize=authorize, deps=lambda request: request.state.identity)
+    async with serving(app) as client:
+        sent = await client.post("/runs", json={"task": "?", "run_id": "r"}, headers={"x-user": "ann"})
+        assert sent.status_code == 200
+        events = await read(client, "GET", "/runs/r/events", headers={"x-user": "ann"})
+        assert (await client.get("/runs/r/events", headers={"x-user": "bob"})).status_code == 404
+    assert "ann is a teller" in [frame.data.get("value") for frame in events]

@@ -294,14 +294,16 @@ KINDS: dict[str, Kind] = {
             chat(),
             chat(
                 user(),
-                answered(said("r1", state="approval-responded", approval={"id": "x", "approved": True})),
+                answered(
+                    said("{tag}/r1", state="approval-responded", approval={"id": "x", "approved": True})
+                ),
             ),
             chat(
                 user(),
                 answered(
-                    said("r1", state="approval-responded", approval={"id": "{0}", "approved": True}),
+                    said("{tag}/r1", state="approval-responded", approval={"id": "{0}", "approved": True}),
                     said(
-                        "r2",
+                        "{tag}/r2",
                         state="approval-responded",
                         approval={"id": "{1}", "approved": False, "reason": "no"},
                     ),
@@ -313,11 +315,11 @@ KINDS: dict[str, Kind] = {
         plays(LOCATE, "Bern"),
         [
             chat(),
-            chat(user(), answered(said("l1", "locate", state="output-available", output="at home"))),
+            chat(user(), answered(said("{tag}/l1", "locate", state="output-available", output="at home"))),
             chat(),
-            chat(user(), answered(said("l1", "locate", state="output-error", errorText="lost"))),
+            chat(user(), answered(said("{tag}/l1", "locate", state="output-error", errorText="lost"))),
             chat(),
-            chat(user(), answered(said("l1", "locate", state="output-error"))),
+            chat(user(), answered(said("{tag}/l1", "locate", state="output-error"))),
         ],
     ),
     "ag-ui": Kind(
@@ -455,13 +457,14 @@ def found_in(got: Any) -> dict[str, str]:
     found = {f"{{{place}}}": token for place, token in enumerate(tokens)}
     ids = [one or other for one, other in _RUN.findall(got.text)]
     run_id = got.headers.get("x-run-id") or next(iter(ids), None)
-    return found | ({"{run}": run_id} if run_id else {})
+    return found | ({"{run}": run_id, "{tag}": run_id[-12:]} if run_id else {})
 
 
 # What differs whenever it is asked again.
 _VARIES = [
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UUID"),
     (re.compile(r"\b[0-9a-f]{32}\b"), "HEX"),
+    (re.compile(r"\b[0-9a-f]{12}/"), "RUN/"),
     (re.compile(r"\b[0-9a-f]{24}-HEX\b"), "THREAD-HEX"),
     (re.compile(r'"(duration_ms)": ?[\d.e-]+'), r'"\1":0'),
     (re.compile(r'"timestamp": ?("[^"]+"|\d+)'), '"timestamp":0'),

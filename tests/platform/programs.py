@@ -26,6 +26,7 @@ import pytest
 from wesichain import Agent, GraphBuilder, tool
 from wesichain.agent import Approve, SqliteConversations, replay
 from wesichain.cli import main
+from wesichain.cli.target import Target
 from wesichain.cli.tasks.batch import run_batch
 from wesichain.cli.terminal import ask_line, on_ctrl_c
 from wesichain.core import Image, LlmResponse, Message, Role, Text, ToolCall
@@ -347,24 +348,38 @@ def evals(folder: Path) -> None:
     assert [*read_results(folder / "results.jsonl")] == [*found.results]
 
 
+_WORKER = """
+from pathlib import Path
+
+from wesichain import Agent
+from wesichain.testing import FunctionLlm
+
+
+def answer(request):
+    text = request.messages[-1].text
+    with Path(__file__).with_name("asked").open("a", encoding="utf-8") as asked:
+        asked.write(f"{text}\\n")
+    return f"done: {text}"
+
+
+agent = Agent(FunctionLlm(answer), name="batch")
+"""
+
+
 def batches(folder: Path) -> None:
-    asked: list[str] = []
-
-    def answer(request: Any) -> LlmResponse:
-        asked.append(request.messages[-1].text)
-        return LlmResponse(f"done: {asked[-1]}")
-
+    (folder / "worker.py").write_text(_WORKER, "utf-8")
+    target = Target.of(f"{folder / 'worker.py'}:agent")
     tasks = folder / "tasks.jsonl"
     tasks.write_bytes(b'"one"\n{"task": "two", "id": "b"}\n"three"\n')
     for more in (0, 0, 1):
         if more:
             append_line(tasks, b'"four"')
-        assert run_batch(Agent(FunctionLlm(answer), name="batch"), tasks, workers=2) == 0
+        assert run_batch(target, tasks, workers=2) == 0
     rows = [json.loads(line) for line in (folder / "tasks.results.jsonl").read_bytes().split(b"\n") if line]
     assert sorted(row["output"] for row in rows) == sorted(
         f"done: {each}" for each in ("one", "two", "three", "four")
     )
-    assert sorted(asked) == ["four", "one", "three", "two"]
+    assert sorted((folder / "asked").read_text("utf-8").split()) == ["four", "one", "three", "two"]
 
 
 def playbook(folder: Path) -> None:

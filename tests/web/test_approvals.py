@@ -134,9 +134,20 @@ def test_a_token_of_nobody_is_refused(tmp_path: Path) -> None:
             folder.decide(token, Approve())
 
 
-def test_a_file_that_is_not_ours_is_passed_by(tmp_path: Path) -> None:
+def test_a_run_that_cannot_be_read_is_reported_once_and_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     folder = ApprovalFolder(tmp_path)
     folder.put(interrupted())
-    (tmp_path / "other.run.json").write_text("{}")
+    (stored,) = tmp_path.glob("*.run.json")
+    text = stored.read_text().replace('"pending"', '"waiting_now"')
+    stored.write_text(text)
     (tmp_path / "torn.run.json").write_text('{"kind":"interr')
-    assert len(folder.pending()) == 1
+    for _ in range(2):
+        assert folder.pending() == ()
+    reports = [record.getMessage() for record in caplog.records]
+    assert len(reports) == 2
+    assert any(f"the waiting run in {stored} cannot be read" in report for report in reports)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        folder.take(interrupted().run_id)
+    assert stored.read_text() == text, "it is kept"

@@ -9,13 +9,15 @@ from .limits import Limits
 if TYPE_CHECKING:
     from .application import create_app
     from .runs import Inbox, Order
+    from .service import Identity
 else:
     __getattr__ = lazy_getattr(
         __name__,
         {
             ".application": ("create_app",),
             ".runs": ("Inbox", "Order"),
+            ".service": ("Identity",),
         },
     )
 
-__all__ = ["Inbox", "Limits", "Order", "create_app"]
+__all__ = ["Identity", "Inbox", "Limits", "Order", "create_app"]

@@ -23,13 +23,15 @@ from starlette.responses import JSONResponse, Response
 
 from wesichain._version import __version__
 from wesichain.agent import Completed, Failed
-from wesichain.core import JsonValue, RunCompleted, RunFailed, RunInterrupted, to_json
+from wesichain.core import JsonValue, RunCompleted, to_json
 from wesichain.core.internal import PendingCall, is_object, to_plain
 
 from .bodies import checked_conversation, checked_run_id, decisions_of
+from .display import Ended, TextPiece, value_of
 from .event_stream import json_frames
+from .exchange import Exchange
 from .http_api import pending_of
-from .parts import CallBegan, Exchange, TextPiece, task_with, value_of
+from .incoming import task_with
 from .runs import Order, Run, RunEnd, error_text, new_run_id
 from .service import Service
 
@@ -40,6 +42,7 @@ _STATES = {
     "failed": a2a.TaskState.TASK_STATE_FAILED,
     "cancelled": a2a.TaskState.TASK_STATE_CANCELED,
 }
+CARD = "/.well-known/agent-card.json"
 _ANSWER = "answer"  # the id of the one artifact
 _NOT_FOUND, _NOT_CANCELABLE, _UNSUPPORTED, _CONTENT, _VERSION = -32001, -32002, -32004, -32005, -32009
 _INVALID_REQUEST, _NO_METHOD, _INVALID_PARAMS, _INTERNAL = -32600, -32601, -32602, -32603
@@ -57,14 +60,13 @@ class _RpcError(Exception):
 class A2a:
     """The endpoints. `agents` has the description of each agent by its name."""
 
-    def __init__(self, service: Service, *, agents: Mapping[str, str], path: str) -> None:
+    def __init__(self, service: Service, *, agents: Mapping[str, str]) -> None:
         self._service = service
         self._agents = agents
-        self._path = path
 
     async def card(self, request: Request) -> Response:
         """The agent card. Several agents have one card, with an interface (`tenant`) and a skill for each."""
-        url = f"{str(request.base_url).rstrip('/')}{self._path}/a2a"
+        url = f"{str(request.url.replace(query='')).removesuffix(CARD)}/a2a"  # also where it is mounted
         name, description = next(iter(self._agents.items()))
         card = a2a.AgentCard(
             name=name,
@@ -91,7 +93,7 @@ class A2a:
 
     async def __call__(self, request: Request) -> Response:
         """Handle a JSON-RPC call."""
-        owner, body = await self._service.receive(request)
+        owner, body = await self._service.receive(request, is_chat=True)
         number = body.get("id")
         if (
             body.get("jsonrpc") != "2.0"
@@ -215,7 +217,7 @@ async def _task(run: Run) -> a2a.Task:
     end = await run.now()
     task = a2a.Task(id=run.run_id, context_id=_context(run), status=_status(run, end))
     if end is not None and isinstance(end.outcome, Completed):
-        task.artifacts.append(_artifact(to_plain(end.outcome.output)))
+        task.artifacts.append(_artifact(end.output))
     return task
 
 
@@ -230,7 +232,7 @@ def _status(run: Run, end: RunEnd | None) -> a2a.TaskStatus:
     if end.pending:
         status.message.CopyFrom(_message(run, _question(end.pending)))
     elif isinstance(end.outcome, Failed):
-        status.message.CopyFrom(_message(run, [a2a.Part(text=error_text(end.outcome.error))]))
+        status.message.CopyFrom(_message(run, [a2a.Part(text=end.failure)]))
     return status
 
 
@@ -312,22 +314,17 @@ async def _frames(exchange: Exchange, id: str | int | None) -> AsyncIterator[byt
 
     working = a2a.TaskStatus(state=_STATES["running"])
     yield frame(a2a.StreamResponse(task=a2a.Task(id=run.run_id, context_id=_context(run), status=working)))
-    text = ""
+    text, text_id = "", ""  # of the artifact: the next text replaces it
     async for batch in exchange:
         found: list[a2a.StreamResponse] = []
         for part in batch:
             match part:
-                case TextPiece(text=more):
-                    found.append(piece(_artifact(more), append=bool(text)))
-                    text += more
-                case CallBegan():
-                    text = ""  # the text before a call is not the answer: the next text replaces it
-                case RunCompleted():
-                    answer = value_of(part)
-                    if answer != text:
-                        found.append(piece(_artifact(answer), append=False, last=True))
-                case RunFailed() | RunInterrupted():
-                    text = ""
+                case TextPiece(id=text_of, text=more):
+                    is_more = text_of == text_id
+                    found.append(piece(_artifact(more), append=is_more))
+                    text, text_id = text + more if is_more else more, text_of
+                case Ended(event=RunCompleted() as event) if value_of(event) != text:
+                    found.append(piece(_artifact(value_of(event)), append=False, last=True))
                 case _:
                     pass
         yield frame(*found)

@@ -23,14 +23,12 @@ from wesichain.core import (
     RunCompleted,
     RunFailed,
     RunInterrupted,
-    StepStarted,
     to_json,
 )
 from wesichain.core.internal import (
     Approve,
     ApproveWith,
     Decision,
-    PendingCall,
     Provide,
     Refuse,
     is_object,
@@ -38,20 +36,23 @@ from wesichain.core.internal import (
 )
 
 from .bodies import checked_conversation, text_of
-from .parts import (
+from .display import (
+    AskedCall,
     CallBegan,
     CallEnded,
-    Exchange,
+    Ended,
     Part,
     ReasoningPiece,
+    StepBegan,
     StepEnded,
+    TextEnded,
     TextPiece,
-    frontend_tools,
-    id_of,
-    provided,
-    task_with,
+    TypedAnswer,
+    value_of,
 )
-from .runs import Order, RunRegistry, new_run_id
+from .exchange import Exchange
+from .incoming import frontend_tools, task_with
+from .runs import Order, RunRegistry, new_run_id, provided
 from .service import Service
 
 _APPROVAL = {
@@ -68,7 +69,7 @@ class AgUi:
         self._service = service
 
     async def __call__(self, request: Request) -> Response:
-        owner, body = await self._service.receive(request)
+        owner, body = await self._service.receive(request, is_chat=True)
         try:
             asked = ag.RunAgentInput.model_validate(body)
         except ValidationError as error:
@@ -100,12 +101,12 @@ async def _open(
     if not answers and not results:
         return Exchange(await registry.start(_order(asked, owner, thread, options)))
 
-    def decide(pending: Sequence[PendingCall]) -> dict[str, Decision | None]:
-        if answers.keys() - {item.token for item in pending}:
+    def decide(waiting: Sequence[AskedCall]) -> dict[str, Decision | None]:
+        if answers.keys() - {item.call.token for item in waiting}:
             raise HTTPException(409, "the run does not wait for one of these interrupts")
-        return {item.token: _decision(item, answers, results) for item in pending}
+        return {item.call.token: _decision(item, answers, results) for item in waiting}
 
-    return await Exchange.answer(registry, owner, thread, decide, options)
+    return await Exchange.answer(registry, owner, thread, decide, options, sent=results)
 
 
 def _order(asked: ag.RunAgentInput, owner: str, thread: str, options: Mapping[str, Any]) -> Order:
@@ -114,6 +115,9 @@ def _order(asked: ag.RunAgentInput, owner: str, thread: str, options: Mapping[st
         raise HTTPException(400, "there is no message with the role user")
     facts = [f"{item.description}: {item.value}" for item in asked.context or ()]
     context = "Context from the application:\n" + "\n".join(facts)
+    props = asked.forwarded_props
+    is_last_only = is_object(props) and props.get("lastOnly") is True
+    said = tuple(_text(asked.messages[index]) for index in users[:-1])
     return Order(
         run_id=new_run_id(owner, thread),
         owner=owner,
@@ -122,6 +126,7 @@ def _order(asked: ag.RunAgentInput, owner: str, thread: str, options: Mapping[st
         is_streamed=True,
         tools=frontend_tools((one.name, one.description, one.parameters) for one in asked.tools or ()),
         history=tuple(_history(asked.messages[: users[-1]])),
+        said=None if is_last_only else said,
         context=(Message(Role.USER, context),) if facts else (),
         options=options,
     )
@@ -162,10 +167,11 @@ def _results(messages: Sequence[ag.Message]) -> dict[str, ag.ToolMessage]:
 
 
 def _decision(
-    item: PendingCall, answers: Mapping[str, ag.ResumeEntry], results: Mapping[str, ag.ToolMessage]
+    waiting: AskedCall, answers: Mapping[str, ag.ResumeEntry], results: Mapping[str, ag.ToolMessage]
 ) -> Decision | None:
     """The client's decision on a waiting call; None if it has sent none."""
-    answer, result = answers.get(item.token), results.get(id_of(item))
+    item = waiting.call
+    answer, result = answers.get(item.token), results.get(waiting.id)
     if answer is None:
         if result is None or not item.external:
             return None
@@ -186,7 +192,7 @@ def _decision(
 
 
 class _Translation:
-    """Translates the parts of one run to AG-UI events. A text message is open while its step yields text."""
+    """Translates the parts of one run to AG-UI events."""
 
     def __init__(self, asked: ag.RunAgentInput) -> None:
         self._thread, self._run = asked.thread_id, asked.run_id
@@ -206,38 +212,47 @@ class _Translation:
         version = ag.PROTOCOL_VERSION
         return ag.RunStartedEvent(thread_id=self._thread, run_id=self._run, protocol_version=version)
 
-    def _events(self, part: Part) -> Iterator[ag.BaseEvent]:
-        if isinstance(part, TextPiece):
-            if self._open is None:
-                self._open = f"{self._run}-{part.step}"
-                yield ag.TextMessageStartEvent(message_id=self._open, role="assistant")
-            yield ag.TextMessageContentEvent(message_id=self._open, delta=part.text)
-            return
-        if self._open is not None:
-            yield ag.TextMessageEndEvent(message_id=self._open)
-            self._open = None
+    def _events(self, part: Part) -> Iterator[ag.BaseEvent]:  # a table, a row a part
         match part:
-            case ReasoningPiece():
-                yield from self._reasoning(part)
-            case StepStarted(step_id=step):
+            case StepBegan(step=step):
                 yield ag.StepStartedEvent(step_name=f"step {step}")
             case StepEnded(step=step):
                 yield ag.StepFinishedEvent(step_name=f"step {step}")
+            case TextPiece(id=id, text=text):
+                message_id = f"{self._run}-{id}"
+                if self._open != id:
+                    self._open = id
+                    yield ag.TextMessageStartEvent(message_id=message_id, role="assistant")
+                yield ag.TextMessageContentEvent(message_id=message_id, delta=text)
+            case TextEnded(id=id, is_withdrawn=is_withdrawn):
+                self._open = None
+                yield ag.TextMessageEndEvent(message_id=f"{self._run}-{id}")
+                if is_withdrawn:
+                    yield ag.CustomEvent(name="text_withdrawn", value={"messageId": f"{self._run}-{id}"})
+            case ReasoningPiece():
+                yield from self._reasoning(part)
             case CallBegan(id=id, name=name, args=args):
                 yield ag.ToolCallStartEvent(tool_call_id=id, tool_call_name=name)
                 yield ag.ToolCallArgsEvent(tool_call_id=id, delta=to_json(args))
                 yield ag.ToolCallEndEvent(tool_call_id=id)
             case CallEnded():
                 yield self._result(part)
+            case TypedAnswer():
+                pass  # it is the result of the run
+            case Ended():
+                yield self._end(part)
+
+    def _end(self, end: Ended) -> ag.BaseEvent:
+        match end.event:
             case RunFailed(error=kind, message=message):
-                yield ag.RunErrorEvent(message=message, code=kind)
-            case RunCompleted(output=output):
-                yield self._finished(ag.RunFinishedSuccessOutcome(), output)
-            case RunInterrupted(pending=pending):
-                yield self._finished(_outcome(pending, names_pending=self._names_pending))
+                return ag.RunErrorEvent(message=message, code=kind)
+            case RunCompleted():
+                return self._finished(ag.RunFinishedSuccessOutcome(), value_of(end.event))
+            case RunInterrupted():
+                return self._finished(_outcome(end.waiting, names_pending=self._names_pending))
 
     def _reasoning(self, part: ReasoningPiece) -> Iterator[ag.BaseEvent]:
-        span = f"{self._run}-{part.step}-reasoning"
+        span = f"{self._run}-{part.id}-reasoning"
         yield ag.ReasoningStartEvent(message_id=span)
         yield ag.ReasoningMessageStartEvent(message_id=span, role="reasoning")
         yield ag.ReasoningMessageContentEvent(message_id=span, delta=part.text)
@@ -258,25 +273,26 @@ class _Translation:
         )
 
 
-def _outcome(pending: Sequence[PendingCall], *, names_pending: bool) -> Any:
+def _outcome(waiting: Sequence[AskedCall], *, names_pending: bool) -> Any:
     """The outcome of an interrupted run for a frontend: interrupts, calls to run, or a cancellation."""
-    asked = [_interrupt(item) for item in pending if not item.external or item.question is not None]
+    asked = [_interrupt(item) for item in waiting if not item.call.external or item.call.question is not None]
     if asked:
         return ag.RunFinishedInterruptOutcome(interrupts=asked)
-    if pending:
-        names = [id_of(item) for item in pending] if names_pending else None
+    if waiting:
+        names = [item.id for item in waiting] if names_pending else None
         return ag.RunFinishedSuccessOutcome(pending_tool_call_ids=names)
     return ag.RunFinishedCancelledOutcome()
 
 
-def _interrupt(item: PendingCall) -> ag.Interrupt:
+def _interrupt(waiting: AskedCall) -> ag.Interrupt:
+    item = waiting.call
     question, name = item.question, item.call.name
     expires = None if item.expires_at is None else datetime.fromtimestamp(item.expires_at, UTC).isoformat()
     return ag.Interrupt(
         id=item.token,
         reason="approval" if question is None else "question",
-        message=f"May {name} be called?" if question is None else question.message,
-        tool_call_id=id_of(item),
+        message=item.why or f"May {name} be called?" if question is None else question.message,
+        tool_call_id=waiting.id,
         response_schema=_APPROVAL if question is None else dict(question.schema),
         expires_at=expires,
     )

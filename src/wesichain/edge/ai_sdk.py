@@ -1,7 +1,9 @@
 """AI SDK: `POST /ai-sdk`, a run as a UI message stream (v1) of the Vercel AI SDK, for `useChat`.
 
-A request starts a run with the last message of the user. If the last message is the assistant's, it has the
-answers to approvals and the results of tools that the page runs, and resumes the waiting run.
+A request starts a run with the last message of the user. The messages before it say how much of the stored
+conversation the model reads; a page that sends only the last one says `"lastOnly": true`. If the last message
+is the assistant's, it has the answers to approvals and questions and the results of tools that the page runs,
+and resumes the waiting run.
 """
 
 from __future__ import annotations
@@ -13,26 +15,27 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from wesichain.core import JsonValue, Message, Role, RunCompleted, RunFailed, RunInterrupted, StepStarted
-from wesichain.core.internal import Approve, Decision, PendingCall, Provide, Refuse, is_array, is_object
+from wesichain.core import JsonValue, Message, Role, RunCompleted, RunFailed, RunInterrupted
+from wesichain.core.internal import Approve, Decision, Provide, Refuse, is_array, is_object, replace
 from wesichain.tools import JsonTool
 
 from .bodies import checked_conversation, text_of
-from .event_stream import json_frames
-from .parts import (
+from .display import (
+    AskedCall,
     CallBegan,
     CallEnded,
-    Exchange,
+    Ended,
     Part,
     ReasoningPiece,
-    RunEnded,
+    StepBegan,
     StepEnded,
+    TextEnded,
     TextPiece,
-    frontend_tools,
-    id_of,
-    task_with,
-    value_of,
+    TypedAnswer,
 )
+from .event_stream import json_frames
+from .exchange import Exchange
+from .incoming import frontend_tools, task_with
 from .runs import Order, new_run_id
 from .service import Service
 
@@ -50,7 +53,7 @@ class AiSdk:
         self._service = service
 
     async def __call__(self, request: Request) -> Response:
-        owner, body = await self._service.receive(request)
+        owner, body = await self._service.receive(request, is_chat=True)
         chat = checked_conversation(text_of(body, "id"))
         messages = [message for message in _list(body.get("messages")) if is_object(message)]
         if chat is None or not messages:
@@ -61,16 +64,33 @@ class AiSdk:
         if last.get("role") == "assistant":
             parts = [part for part in _list(last.get("parts")) if is_object(part)]
 
-            def decide(pending: Sequence[PendingCall]) -> dict[str, Decision | None]:
-                return {item.token: _decision(item, parts) for item in pending}
+            def decide(waiting: Sequence[AskedCall]) -> dict[str, Decision | None]:
+                return {item.call.token: _decision(item, parts) for item in waiting}
 
-            exchange = await Exchange.answer(registry, owner, chat, decide, options)
+            has_output = ("output-available", "output-error")
+            sent = {str(part.get("toolCallId")) for part in parts if part.get("state") in has_output}
+            exchange = await Exchange.answer(registry, owner, chat, decide, options, sent=sent)
             message_id = str(last.get("id", ""))
         else:
             order = _order(messages, _tools(body.get("tools")), owner, chat, options)
+            if body.get("lastOnly") is not True:
+                order = replace(order, said=_user_texts(messages[:-1]))
             exchange = Exchange(await registry.start(order))
             message_id = exchange.run.run_id
         return self._service.stream(exchange.run, _frames(exchange, message_id), _HEADERS)
+
+    async def reconnect(self, request: Request) -> Response:
+        """`GET /ai-sdk/{chat}/stream`: the active run of a chat, from its beginning; 204 if there is none.
+
+        `useChat({resume: true})` requests it when a page is loaded.
+        """
+        owner = await self._service.owner(request)
+        chat = checked_conversation(str(request.path_params["chat"])) or ""
+        registry = self._service.runs.keeper(request.query_params.get("agent"))
+        run = await registry.active(owner, chat)
+        if run is None:
+            return Response(status_code=204)
+        return self._service.stream(run, _frames(Exchange(run), run.run_id), _HEADERS)
 
 
 # --- from the page -----------------------------------------------------------------------------------
@@ -103,6 +123,10 @@ def _history(messages: Sequence[UiMessage]) -> Iterator[Message]:
             yield Message(Role(str(role)), text)
 
 
+def _user_texts(messages: Sequence[UiMessage]) -> tuple[str, ...]:
+    return tuple(_text(message) for message in messages if message.get("role") == "user")
+
+
 def _text(message: UiMessage) -> str:
     parts = [part for part in _list(message.get("parts")) if is_object(part) and part.get("type") == "text"]
     return "\n".join(str(part.get("text", "")) for part in parts)
@@ -133,9 +157,10 @@ def _tools(given: JsonValue) -> tuple[JsonTool, ...]:
     )
 
 
-def _decision(item: PendingCall, parts: Sequence[UiMessage]) -> Decision | None:
+def _decision(waiting: AskedCall, parts: Sequence[UiMessage]) -> Decision | None:
     """The page's decision on a waiting call; None if it has sent none."""
-    part = next((part for part in reversed(parts) if part.get("toolCallId") == id_of(item)), None)
+    item = waiting.call
+    part = next((part for part in reversed(parts) if part.get("toolCallId") == waiting.id), None)
     if part is None:
         return None
     match part.get("state"):
@@ -173,30 +198,28 @@ async def _frames(exchange: Exchange, message_id: str) -> AsyncIterator[bytes]:
 
 
 class _Translation:
-    """Translates the parts of one run to chunks of a UI message stream. A text is open during its step."""
+    """Translates what is shown of a run to chunks of a UI message stream."""
 
     def __init__(self) -> None:
-        self._open: str | None = None
-        self._has_text = False
+        self._open = ""  # the id of the open text
 
-    def chunks(self, part: Part) -> Iterator[Chunk]:
-        if isinstance(part, TextPiece):
-            if self._open is None:
-                self._open, self._has_text = f"text-{part.step}", True
-                yield {"type": "text-start", "id": self._open}
-            yield {"type": "text-delta", "id": self._open, "delta": part.text}
-            return
-        if self._open is not None:
-            yield {"type": "text-end", "id": self._open}
-            self._open = None
+    def chunks(self, part: Part) -> Iterator[Chunk]:  # a table, a row a part
         match part:
-            case StepStarted():
-                self._has_text = False
+            case StepBegan():
                 yield {"type": "start-step"}
             case StepEnded():
                 yield {"type": "finish-step"}
-            case ReasoningPiece(step=step, text=text):
-                block = {"id": f"reasoning-{step}"}
+            case TextPiece(id=id, text=text):
+                if self._open != id:
+                    self._open = id
+                    yield {"type": "text-start", "id": f"text-{id}"}
+                yield {"type": "text-delta", "id": f"text-{id}", "delta": text}
+            case TextEnded(id=id, is_withdrawn=is_withdrawn):
+                self._open = ""
+                mark = {"providerMetadata": {"wesichain": {"withdrawn": True}}} if is_withdrawn else {}
+                yield {"type": "text-end", "id": f"text-{id}", **mark}
+            case ReasoningPiece(id=id, text=text):
+                block = {"id": f"reasoning-{id}"}
                 yield {"type": "reasoning-start", **block}
                 yield {"type": "reasoning-delta", **block, "delta": text}
                 yield {"type": "reasoning-end", **block}
@@ -206,10 +229,9 @@ class _Translation:
                 yield {"type": "tool-input-available", **call, "input": args}
             case CallEnded():
                 yield {**_result(part), "toolCallId": part.id}
-            case RunCompleted() if not self._has_text:
-                yield {"type": "data-output", "data": value_of(part)}
-                yield from _finish(part)
-            case _:
+            case TypedAnswer(value=value):
+                yield {"type": "data-output", "data": value}
+            case Ended():
                 yield from _finish(part)
 
 
@@ -221,8 +243,8 @@ def _result(part: CallEnded) -> Chunk:
     return {"type": "tool-output-available", "output": part.value}
 
 
-def _finish(end: RunEnded) -> Iterator[Chunk]:
-    match end:
+def _finish(end: Ended) -> Iterator[Chunk]:
+    match end.event:
         case RunCompleted():
             yield {"type": "finish", "finishReason": "stop"}
         case RunFailed(message=message):
@@ -230,9 +252,17 @@ def _finish(end: RunEnded) -> Iterator[Chunk]:
             yield {"type": "finish", "finishReason": "error"}
         case RunInterrupted(pending=(), reason=reason):
             yield {"type": "abort", "reason": reason}
-        case RunInterrupted(pending=pending):
-            for item in pending:
-                if not item.external:
-                    asked = {"approvalId": item.token, "toolCallId": id_of(item)}
-                    yield {"type": "tool-approval-request", **asked}
+        case RunInterrupted():
+            for item in end.waiting:
+                yield from _asked(item)
             yield {"type": "finish", "finishReason": "tool-calls"}
+
+
+def _asked(item: AskedCall) -> Iterator[Chunk]:
+    """The question of a call for a person. The result of its part is the answer; a frontend runs its own."""
+    question, token = item.call.question, item.call.token
+    if question is not None:
+        asked = {"toolCallId": item.id, "message": question.message, "schema": question.schema}
+        yield {"type": "data-question", "id": token, "data": asked}
+    elif not item.call.external:
+        yield {"type": "tool-approval-request", "approvalId": token, "toolCallId": item.id}

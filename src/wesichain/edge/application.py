@@ -56,8 +56,10 @@ def create_app(
     """Return an ASGI app that serves an agent over HTTP, or several by name (the first is the default).
 
     `authorize(request)` decides who may use the app: False is a 401, True allows the request, any other value
-    is the identity that runs and conversations belong to; by default every request is allowed.
-    `deps(request)` returns the deps of a run of an `Agent`; a `DurableAgent` has its own. Both may be async.
+    (such as an `Identity`) is the identity that runs and conversations belong to; by default every request
+    is allowed.
+    `deps(request)` returns the deps of a run of an `Agent`; a `DurableAgent` has its own. Both may be async,
+    and `deps` may be an async context manager, which is closed when the run has ended or waits.
     `conversations` is a store, in memory by default. `prices` are used for the cost of runs, beside those of
     the agent. `path` is a prefix of every route. `cors` lists the origins whose pages may use the app: none
     by default. `hosts` lists the hosts, without ports, that requests may be for: any by default. `events`
@@ -95,7 +97,7 @@ def create_app(
     }
     if protocols:
         described = {name: _description_of(one) for name, one in agents.items()}
-        endpoints |= _protocols(service, agents=described, path=path)
+        endpoints |= _protocols(service, agents=described)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
@@ -128,22 +130,24 @@ def create_app(
     return app
 
 
-def _protocols(service: Service, *, agents: Mapping[str, str], path: str) -> dict[str, tuple[str, Endpoint]]:
+def _protocols(service: Service, *, agents: Mapping[str, str]) -> dict[str, tuple[str, Endpoint]]:
     """The endpoints of the protocols, imported here because the plain API does not need their packages."""
     try:
-        from .a2a import A2a
+        from .a2a import CARD, A2a
         from .ag_ui import AgUi
         from .ai_sdk import AiSdk
     except ModuleNotFoundError as error:
         module = str(error.name).partition(".")[0]
         package = _PACKAGES.get(module, module)
         raise MissingDependencyError("an agent over HTTP", package=package, extra="edge") from error
-    a2a = A2a(service, agents=agents, path=path)
+    a2a = A2a(service, agents=agents)
+    ai_sdk = AiSdk(service)
     return {
         "/ag-ui": ("POST", AgUi(service)),
-        "/ai-sdk": ("POST", AiSdk(service)),
+        "/ai-sdk": ("POST", ai_sdk),
+        "/ai-sdk/{chat}/stream": ("GET", ai_sdk.reconnect),
         "/a2a": ("POST", a2a),
-        "/.well-known/agent-card.json": ("GET", a2a.card),
+        CARD: ("GET", a2a.card),
     }
 
 

@@ -21,8 +21,9 @@ RUN_ID = "[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}"
 _CONVERSATION = re.compile(r"[^\x00-\x1f\x7f]{1,256}")
 
 
-async def read_object(request: Request, limits: Limits) -> Mapping[str, JsonValue]:
+async def read_object(request: Request, limits: Limits, *, is_chat: bool = False) -> Mapping[str, JsonValue]:
     """Return the JSON object in a request's body; raises HTTPException (400, 408, 413, 415) otherwise."""
+    most = limits.chat_body if is_chat else limits.body
     media, _, rest = request.headers.get("content-type", "").partition(";")
     charset = rest.strip().lower().removeprefix("charset=").strip('"')
     if media.strip().lower() != "application/json" or charset not in ("", "utf-8"):
@@ -32,15 +33,15 @@ async def read_object(request: Request, limits: Limits) -> Mapping[str, JsonValu
     length = request.headers.get("content-length", "0")
     if not (length.isascii() and length.isdigit() and len(length) < 20):
         raise HTTPException(400, "the content length is not a number")
-    if int(length) > limits.body:
-        raise HTTPException(413, f"a body has at most {limits.body} bytes")
+    if int(length) > most:
+        raise HTTPException(413, f"a body has at most {most} bytes")
     body = bytearray()
     try:
         async with asyncio.timeout(limits.body_seconds):
             async for chunk in request.stream():
                 body += chunk
-                if len(body) > limits.body:
-                    raise HTTPException(413, f"a body has at most {limits.body} bytes")
+                if len(body) > most:
+                    raise HTTPException(413, f"a body has at most {most} bytes")
     except TimeoutError:
         raise HTTPException(408, f"the body did not arrive in {limits.body_seconds:g} seconds") from None
     except ClientDisconnect:

@@ -6,7 +6,7 @@ import asyncio
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Sequence
 
-from wesichain.core import Event
+from wesichain.core import Event, to_json
 
 _BATCH = 256  # events that a reader receives at once
 
@@ -50,6 +50,11 @@ class EventLog:
     @property
     def last_seq(self) -> int:
         return self._seqs[-1] if self._seqs else 0
+
+    @property
+    def size(self) -> int:
+        """The bytes of the events as JSON."""
+        return sum(len(to_json(event)) for event in self._events)
 
     def open(self, *, for_reader: bool) -> None:
         """Open the log for a run that starts or is resumed; `for_reader`: a reader is about to connect."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Awaitable, Callable, Collection
+from collections import Counter
+from collections.abc import Collection
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, Response
@@ -20,7 +22,7 @@ _HEADERS = {
 
 
 class Gate:
-    """Middleware that limits concurrent requests and refuses unknown hosts and other origins.
+    """Middleware that limits concurrent requests, in all and of one address, and checks where they come from.
 
     A browser sends `Origin` with requests from pages of another site. They are refused unless `cors` lists
     the origin; then the CORS headers allow its pages to read the answers. With `hosts`, a request for another
@@ -32,7 +34,10 @@ class Gate:
     ) -> None:
         self._app = app
         self._most = limits.connections
+        self._write_seconds = limits.write_seconds
+        self._most_of_client = limits.client_connections
         self._open = 0
+        self._open_of: Counter[str] = Counter()  # by address
         self._cors = frozenset(cors)
         self._hosts = frozenset(host.lower() for host in hosts)
 
@@ -43,15 +48,9 @@ class Gate:
         headers = Headers(scope=scope)
         origins = headers.getlist("origin")
         allowed = origins[0] if len(origins) == 1 and origins[0] in self._cors else None
-        answer: Callable[[Scope, Receive, Send], Awaitable[None]] = self._app
-        if self._open >= self._most:
-            answer = _refusal(503, "too many requests at once; try again", {"retry-after": "1"})
-        elif self._hosts and _host_of(headers) not in self._hosts:
-            answer = _refusal(400, "this host is not served here")
-        elif allowed is None and not _is_same_origin(headers, origins):
-            answer = _refusal(403, "requests from this origin are refused; add it to cors= to allow it")
-        elif allowed is not None and scope["method"] == "OPTIONS":
-            answer = Response(status_code=204, headers=_PREFLIGHT)
+        client = scope.get("client")
+        address = client[0] if client else ""  # behind a proxy, the server reads it from X-Forwarded-For
+        answer = self._answer(scope["method"], headers, origins, address, is_allowed=allowed is not None)
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -64,15 +63,40 @@ class Gate:
                     added["access-control-allow-origin"] = allowed
                     added["access-control-allow-credentials"] = "true"
                     added["access-control-expose-headers"] = "x-run-id, x-vercel-ai-ui-message-stream"
-            await send(message)
+            if message.get("more_body", True):
+                await send(message)
+                return
+            async with asyncio.timeout(self._write_seconds):  # a reader that has stopped
+                await send(message)
 
         self._open += 1
+        self._open_of[address] += 1
         try:
             await answer(scope, receive, send_guarded)
         finally:
             self._open -= 1
+            self._open_of[address] -= 1
+            if not self._open_of[address]:
+                del self._open_of[address]
+
+    def _answer(
+        self, method: str, headers: Headers, origins: list[str], address: str, *, is_allowed: bool
+    ) -> ASGIApp:
+        """The app, or the answer in its place."""
+        if address and self._open_of[address] >= self._most_of_client:
+            return _refusal(429, "too many requests at once from this address; try again", _RETRY)
+        if self._open >= self._most:
+            return _refusal(503, "too many requests at once; try again", _RETRY)
+        if self._hosts and _host_of(headers) not in self._hosts:
+            return _refusal(400, "this host is not served here")
+        if not is_allowed and not _is_same_origin(headers, origins):
+            return _refusal(403, "requests from this origin are refused; add it to cors= to allow it")
+        if is_allowed and method == "OPTIONS":
+            return Response(status_code=204, headers=_PREFLIGHT)
+        return self._app
 
 
+_RETRY = {"retry-after": "1"}
 _PREFLIGHT = {
     "access-control-allow-methods": "GET, POST",
     "access-control-allow-headers": "authorization, content-type, last-event-id, a2a-version, user-agent",
@@ -92,7 +116,5 @@ def _is_same_origin(headers: Headers, origins: list[str]) -> bool:
     return all(origin.lower() in (f"http://{host}", f"https://{host}") for origin in origins)
 
 
-def _refusal(
-    status: int, why: str, headers: dict[str, str] | None = None
-) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+def _refusal(status: int, why: str, headers: dict[str, str] | None = None) -> ASGIApp:
     return JSONResponse({"error": why}, status, headers=headers)

@@ -26,7 +26,7 @@ from .bodies import (
 from .event_log import EventsExpiredError
 from .event_stream import event_frames, while_connected
 from .openapi import ORDER_FIELDS
-from .runs import Order, Run, RunEnd, error_text, new_run_id, status_of
+from .runs import Order, Run, RunEnd, new_run_id, status_of
 from .service import Service
 
 
@@ -41,8 +41,9 @@ class HttpApi:
         return await self._answer(request, await self._start(request, is_streamed=False))
 
     async def stream(self, request: Request) -> Response:
-        """`POST /runs/stream`: the run's events as they arrive."""
-        return self._events(await self._start(request, is_streamed=True), 0)
+        """`POST /runs/stream`: the run's events as they arrive, after `Last-Event-ID` if it is given."""
+        after = last_event_id(request)
+        return self._events(await self._start(request, is_streamed=True), after)
 
     async def events(self, request: Request) -> Response:
         """`GET /runs/{id}/events`: the run's events, after `Last-Event-ID` if it is given."""
@@ -127,10 +128,10 @@ def answer_of(run: Run, ending: RunEnd) -> tuple[int, Mapping[str, JsonValue]]:
         about["conversation"] = run.conversation
     match outcome:
         case Completed():
-            return 200, {**about, "output": to_plain(outcome.output), "stopped_by": outcome.stopped_by}
+            return 200, {**about, "output": ending.output, "stopped_by": outcome.stopped_by}
         case Failed(error=error):
             kind = type(error).__name__
-            return status_of(error), {**about, "error": error_text(error), "kind": kind}
+            return status_of(error), {**about, "error": ending.failure, "kind": kind}
         case _ if ending.pending:
             waiting: list[JsonValue] = [pending_of(item) for item in ending.pending]
             return 202, {**about, "reason": outcome.reason, "pending": waiting}

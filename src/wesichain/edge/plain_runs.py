@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -26,11 +25,14 @@ from wesichain.errors import (
 from wesichain.tools import CancellationToken
 
 from .event_log import EventLog
+from .kept_runs import KeptRuns
 from .limits import Limits
+from .outgoing import OutgoingEvents
 from .runs import (
     Begin,
     ConversationDirectory,
     CostMeter,
+    DepsMaker,
     Inbox,
     Order,
     Run,
@@ -64,6 +66,15 @@ class PlainRun(Run):
         self._task: asyncio.Task[None] | None = None
         self._ending: RunEnd | None = None
         self._problem: HTTPException | None = None
+
+    @property
+    def owner(self) -> str:
+        return self.order.owner
+
+    @property
+    def size(self) -> int:
+        """The bytes of its events, about."""
+        return self.log.size
 
     @property
     def is_waiting(self) -> bool:
@@ -200,17 +211,21 @@ class PlainRun(Run):
             self._registry.limits.run_seconds, token.cancel, "the run has reached the limit of run_seconds"
         )
         outcome: Outcome[Any] | None = None
+        outgoing = OutgoingEvents()
         try:
-            async with begin(options) as run:
+            async with self._with_deps(options), begin(options) as run:
                 async for event in run:
                     self._meter.add(event)
-                    await self.log.append(event)
+                    for one in outgoing.release(event):
+                        await self.log.append(one)
                     if not began.done():
                         began.set_result(True)
             outcome = run.outcome
             _ = run.result  # raises errors outside the run itself
         except (RunFailedError, RunInterruptedError) as error:
             outcome = error.outcome
+        except HTTPException as error:  # of the function that makes its deps
+            self._problem = error
         except WesichainError as error:
             _log.warning("the run %s was refused: %s", self.run_id, error)
             self._problem = HTTPException(status_of(error), error_text(error))
@@ -219,6 +234,8 @@ class PlainRun(Run):
             self._problem = HTTPException(500, "something went wrong; the server's log says what")
         finally:
             timeout.cancel()
+            for one in outgoing.flush():
+                await self.log.append(one)
             if outcome is not None:
                 self._ending = RunEnd(outcome, self._meter.cost(outcome))
             self.is_running = False
@@ -226,6 +243,21 @@ class PlainRun(Run):
                 began.set_result(False)
             self._registry.ended(self)
             self.log.close()
+
+    @asynccontextmanager
+    async def _with_deps(self, options: dict[str, Any]) -> AsyncGenerator[None]:
+        """Open the deps of the run, for the block."""
+        async with AsyncExitStack() as stack:
+            maker = options.get("deps")
+            if isinstance(maker, DepsMaker):
+                try:
+                    options["deps"] = await stack.enter_async_context(maker.open())
+                except HTTPException:
+                    raise
+                except Exception:  # noqa: BLE001  # of a function of the user; its text may contain secrets
+                    _log.exception("the deps of the run %s could not be made", self.run_id)
+                    raise HTTPException(500, "the service could not prepare this request") from None
+            yield
 
 
 class PlainRuns(RunRegistry):
@@ -248,13 +280,12 @@ class PlainRuns(RunRegistry):
         self._agent = agent
         self._conversations = conversations
         self._running: dict[str, PlainRun] = {}
-        # With the time until which a run is kept.
-        self._waiting: OrderedDict[str, tuple[float, PlainRun]] = OrderedDict()
-        self._over: OrderedDict[str, tuple[float, PlainRun]] = OrderedDict()
+        self._kept: KeptRuns[PlainRun] = KeptRuns(limits, lambda: asyncio.get_running_loop().time())
 
     @override
     async def start(self, order: Order) -> PlainRun:
-        memory = await self._conversations.open(order.owner, order.conversation)
+        await self._conversations.cut(order.owner, order.conversation, order.said)
+        memory = self._conversations.open(order.owner, order.conversation)
         history = await history_of(order, memory)
         # No await from here until the run is registered as running: two equal orders at once start one run.
         known = self._known(order.run_id)
@@ -280,15 +311,17 @@ class PlainRuns(RunRegistry):
     @override
     async def find(self, owner: str, run_id: str) -> PlainRun | None:
         run = self._known(run_id)
-        return run if run is not None and run.order.owner == owner else None
+        return run if run is not None and run.owner == owner else None
 
     @override
     async def waiting(self, owner: str, conversation: str) -> PlainRun | None:
-        self._forget_old()
-        for _, run in reversed(self._waiting.values()):
-            if (run.order.owner, run.conversation) == (owner, conversation):
-                return run
-        return None
+        runs = self._kept.waiting()
+        return next((run for run in runs if (run.owner, run.conversation) == (owner, conversation)), None)
+
+    @override
+    async def active(self, owner: str, conversation: str) -> PlainRun | None:
+        runs = reversed(self._running.values())
+        return next((run for run in runs if (run.owner, run.conversation) == (owner, conversation)), None)
 
     def check_room(self) -> None:
         if len(self._running) >= self.limits.runs:
@@ -296,20 +329,16 @@ class PlainRuns(RunRegistry):
 
     def running(self, run: PlainRun) -> None:
         """Register a run as running."""
-        self._forget(run)
+        self._kept.remove(run.run_id)
         self._running[run.run_id] = run
 
     def ended(self, run: PlainRun) -> None:
         """Keep a run that has ended or waits for a limited time; a run that never began is not kept."""
         self._running.pop(run.run_id, None)
-        self._forget(run)
-        now = asyncio.get_running_loop().time()
+        if run.is_waiting or run.log.last_seq:
+            self._kept.add(run)
         if run.is_waiting:
-            self._waiting[run.run_id] = now + self.limits.wait_seconds, run
             self._offer(run)
-        elif run.log.last_seq:
-            self._over[run.run_id] = now + self.limits.keep_seconds, run
-        self._forget_old()
 
     def _offer(self, run: PlainRun) -> None:
         """Add a waiting run to the inbox."""
@@ -325,21 +354,4 @@ class PlainRuns(RunRegistry):
             await run.stop("the service is shutting down")
 
     def _known(self, run_id: str) -> PlainRun | None:
-        self._forget_old()
-        kept = self._waiting.get(run_id) or self._over.get(run_id)
-        return self._running.get(run_id) if kept is None else kept[1]
-
-    def _forget(self, run: PlainRun) -> None:
-        self._waiting.pop(run.run_id, None)
-        self._over.pop(run.run_id, None)
-
-    def _forget_old(self) -> None:
-        """Remove expired runs and, if there are too many, the oldest: ended runs before waiting ones."""
-        now = asyncio.get_running_loop().time()
-        for kept in (self._over, self._waiting):
-            while kept:
-                until, run = next(iter(kept.values()))
-                is_too_many = len(self._over) + len(self._waiting) > self.limits.keep_runs
-                if until > now and not is_too_many:
-                    break
-                del kept[run.run_id]
+        return self._running.get(run_id) or self._kept.get(run_id)

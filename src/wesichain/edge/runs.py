@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from hashlib import sha256
+from itertools import takewhile
 from typing import Any, Literal, Protocol, TypeAlias
 from uuid import uuid4
 
 from starlette.exceptions import HTTPException
 
 from wesichain.agent import Completed, Conversations, Failed, Interrupted, Outcome, RunStream
-from wesichain.core import Event, Message, ModelResponded, Part, RunStarted
-from wesichain.core.internal import Decision, HandedOff, PendingCall, Prices, Value, cost_of, field
+from wesichain.core import Event, JsonValue, Message, ModelResponded, Part, RunStarted
+from wesichain.core.internal import (
+    Decision,
+    HandedOff,
+    PendingCall,
+    Prices,
+    Value,
+    cost_of,
+    field,
+    opened,
+    parse_json,
+)
 from wesichain.errors import (
     ApprovalExpiredError,
     BudgetExceededError,
+    CodecError,
     ConfigError,
     GuardrailError,
     LoopDetectedError,
@@ -26,15 +38,29 @@ from wesichain.errors import (
 from wesichain.tools import Tool
 from wesichain.trace import redact
 
+from .outgoing import failure_of
+
 Begin: TypeAlias = Callable[[dict[str, Any]], RunStream[Any]]  # takes the options of the run
 State: TypeAlias = Literal["running", "waiting", "completed", "failed", "cancelled"]
 
 
+class DepsMaker(Value):
+    """Makes the deps of a run where it runs; they are closed when it has ended or waits."""
+
+    make: Callable[..., Any]
+    request: object = None
+
+    def open(self) -> AbstractAsyncContextManager[Any]:
+        return opened(self.make, self.request)
+
+
 class Order(Value):
-    """A client's request for a run. `options` are keywords of `Agent.run`: deps, settings.
+    """A client's request for a run. `options` are keywords of `Agent.run`: deps (or a `DepsMaker`), settings.
 
     `tools` are external tools, which the client runs. `history` are earlier messages that the client sends:
-    they are used where the conversation is not stored here. `context` is sent to the model before the task,
+    they are used where the conversation is not stored here. `said` are the texts of the user's earlier
+    messages, if the client sends all of its messages: the stored conversation is cut where they part, so that
+    the model reads what the client shows (None keeps it). `context` is sent to the model before the task,
     and not stored. `stay`: the run continues when its client leaves. `is_streamed`: the client is about to
     read the events. `begin` starts a plain run in place of `Agent.stream(task, history)`.
     """
@@ -47,6 +73,7 @@ class Order(Value):
     is_streamed: bool = False
     tools: tuple[Tool, ...] = ()
     history: tuple[Message, ...] = ()
+    said: tuple[str, ...] | None = None
     context: tuple[Message, ...] = ()
     begin: Begin | None = None
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -73,6 +100,21 @@ class RunEnd(Value):
                 return "waiting" if pending and not self.is_dropped else "cancelled"
 
     @property
+    def output(self) -> JsonValue:
+        """The answer of a completed run as JSON, of any type; None for any other."""
+        if not isinstance(self.outcome, Completed):
+            return None
+        output: Any = self.outcome.output
+        return output if isinstance(output, str) else provided(self.outcome.text)
+
+    @property
+    def failure(self) -> str:
+        """What clients read of the error of a failed run; empty for any other."""
+        if not isinstance(self.outcome, Failed):
+            return ""
+        return error_text(failure_of(self.outcome.events) or self.outcome.error)
+
+    @property
     def last_seq(self) -> int:
         """The number of the last event."""
         events = self.outcome.events
@@ -82,6 +124,15 @@ class RunEnd(Value):
     def pending(self) -> tuple[PendingCall, ...]:
         outcome = self.outcome
         return outcome.pending if isinstance(outcome, Interrupted) and not self.is_dropped else ()
+
+
+def provided(text: str) -> JsonValue:
+    """The value of an answer or a result that is a text: parsed if it is JSON, otherwise the text."""
+    try:
+        value: JsonValue = parse_json(text)
+    except CodecError:
+        return text
+    return value
 
 
 class Run(Protocol):
@@ -156,6 +207,10 @@ class RunRegistry(Protocol):
         """Return the newest waiting run of a conversation, of the runs with an id from `new_run_id`."""
         ...
 
+    async def active(self, owner: str, conversation: str) -> Run | None:
+        """Return the newest run of a conversation that is running, of the same runs."""
+        ...
+
 
 def thread_of(owner: str, conversation: str) -> str:
     """Return the prefix of the ids of a conversation's runs, with which any process finds them."""
@@ -197,30 +252,39 @@ class RunDirectory:
 
 
 class ConversationDirectory:
-    """The conversations of an app. Each belongs to the owner who began it; for other owners its id is a 404.
+    """The conversations of an app. Each owner has conversations of their own, whatever ids they choose.
 
-    A conversation is stored under its id, followed by U+001F and the owner's name, where there is one: the
-    conversations of two owners have different keys, whatever ids they choose.
+    A conversation is stored under its id, followed by U+001F and the owner's name, where there is one.
     """
 
     def __init__(self, store: Conversations, max_tokens: int) -> None:
         self._store = store
         self._max_tokens = max_tokens
-        self._owners: dict[str, str] | None = None
-        self._loading = asyncio.Lock()
 
-    async def open(self, owner: str, id: str | None) -> Any:
+    def open(self, owner: str, id: str | None) -> Any:
         """Return the conversation for a run; None without an id."""
-        if id is None:
-            return None
-        async with self._loading:
-            if self._owners is None:
-                self._owners = {}
-                for key in await self._store.list():
-                    self._owners.setdefault(conversation_of(key), key.partition("\x1f")[2])
-        if self._owners.setdefault(id, owner) != owner:
-            raise HTTPException(404, "there is no such conversation")
-        return self._store.open(f"{id}\x1f{owner}" if owner else id, self._max_tokens)
+        return None if id is None else self._store.open(_key(owner, id), self._max_tokens)
+
+    async def cut(self, owner: str, id: str | None, said: Sequence[str] | None) -> None:
+        """Forget the turns of a conversation from the first one that is not among the messages `said`.
+
+        A chat in which a message was edited, answered anew or deleted no longer has it. Messages without a
+        turn are those whose runs did not complete.
+        """
+        if id is None or said is None:
+            return
+        key = _key(owner, id)
+        turns = await self._store.read(key)
+        rest = iter([text.strip() for text in said])
+        kept = [*takewhile(lambda turn: turn[0].text.strip() in rest, turns)]
+        if len(kept) < len(turns):
+            await self._store.delete(key)
+            for turn in kept:
+                await self._store.append(key, turn)
+
+
+def _key(owner: str, conversation: str) -> str:
+    return f"{conversation}\x1f{owner}" if owner else conversation
 
 
 def conversation_of(key: str) -> str:
@@ -286,7 +350,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 _LONGEST_ERROR = 500  # characters
 
 
-def error_text(error: BaseException) -> str:
+def error_text(error: BaseException | str) -> str:
     """Return what clients read of an error: its words without secrets, and not too many."""
     return redact(str(error))[:_LONGEST_ERROR]
 

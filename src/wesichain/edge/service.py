@@ -12,12 +12,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from wesichain.core import JsonValue, to_json
-from wesichain.core.internal import Value
+from wesichain.core.internal import Value, makes_contexts
 
 from .bodies import read_object
 from .event_stream import EventStream
 from .limits import Limits
-from .runs import Run, RunDirectory
+from .runs import DepsMaker, Run, RunDirectory
+
+
+class Identity(Value):
+    """The sender of a request, as `authorize` may return it: runs and conversations belong to `id`.
+
+    `request.state.identity` has it for `deps`, with the `roles` that tools may check.
+    """
+
+    id: str
+    roles: tuple[str, ...] = ()
+
 
 Authorize: TypeAlias = Callable[[Request], Any | Awaitable[Any]]
 MakeDeps: TypeAlias = Callable[[Request], Any | Awaitable[Any]]
@@ -37,10 +48,12 @@ class Service(Value):
     authorize: Authorize | None
     deps: MakeDeps | None
 
-    async def receive(self, request: Request) -> tuple[str, Mapping[str, JsonValue]]:
+    async def receive(
+        self, request: Request, *, is_chat: bool = False
+    ) -> tuple[str, Mapping[str, JsonValue]]:
         """Return the owner of a request and the JSON object in its body; raises HTTPException for others."""
         owner = await self.owner(request)
-        return owner, await read_object(request, self.limits)
+        return owner, await read_object(request, self.limits, is_chat=is_chat)
 
     async def owner(self, request: Request) -> str:
         """Return the identity of the caller as text, `_NOBODY` without one; raises a 401.
@@ -54,14 +67,20 @@ class Service(Value):
             found = await found
         if found is True:
             return _NOBODY
+        identity = found if isinstance(found, Identity) else None
+        found = found if identity is None else identity.id
         if found is False or found is None or found == "":
             raise HTTPException(401, "the credentials are missing or wrong", {"www-authenticate": "Bearer"})
-        return found if isinstance(found, str) else to_json(found)
+        owner = found if isinstance(found, str) else to_json(found)
+        request.state.identity = identity or Identity(owner)
+        return owner
 
     async def options(self, request: Request) -> dict[str, Any]:
         """Return the keyword `deps` for a run, if the app has any. Errors of it are logged, not sent."""
         if self.deps is None:
             return {}
+        if makes_contexts(self.deps):
+            return {"deps": DepsMaker(self.deps, request)}
         try:
             made = self.deps(request)
             return {"deps": await made if inspect.isawaitable(made) else made}

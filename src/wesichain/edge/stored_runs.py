@@ -15,7 +15,9 @@ from wesichain.core import Event, TextDelta
 from wesichain.core.internal import Decision, OutputDelta, Prices, replace
 from wesichain.errors import ConfigError, DurableError, RunIdConflictError
 from wesichain.tools import CancellationToken
+from wesichain.trace import redact
 
+from .outgoing import OutgoingEvents
 from .runs import (
     ConversationDirectory,
     CostMeter,
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
     from wesichain.durable import PendingDecision, RunSummary
 
 
+_PAGE = 100  # runs
+
+
 @runtime_checkable
 class DurableRunner(Protocol):
     """The methods of a `DurableAgent` that the app uses; an app of plain agents does not import it."""
@@ -48,7 +53,9 @@ class DurableRunner(Protocol):
     async def show(self, run_id: str) -> RunSummary: ...
     async def conversation(self, run_id: str) -> str | None: ...
     async def follow(self, run_id: str, conversation: RunMemory) -> None: ...
-    async def list(self, status: str, limit: int, *, search: str) -> Sequence[RunSummary]: ...
+    async def list(
+        self, status: str, limit: int, *, after: str | None, search: str
+    ) -> Sequence[RunSummary]: ...
     async def pending(self, run_id: str | None = None) -> Sequence[PendingDecision]: ...
     def events(self, run_id: str, *, after: int) -> AsyncIterator[Event]: ...
     async def decide(self, run_id: str, decisions: Mapping[str, Decision]) -> None: ...
@@ -75,8 +82,10 @@ class DurableRun(Run):
 
     @override
     async def follow(self, after: int) -> AsyncIterator[Sequence[Event]]:
+        outgoing = OutgoingEvents()
         async for event in self._agent.events(self.run_id, after=after):
-            yield (event,)
+            yield outgoing.release(redact(event))  # those of a plain run are redacted by its stream
+        yield outgoing.flush()
 
     @override
     def number(self, event: Event) -> int | None:
@@ -171,7 +180,8 @@ class StoredRuns(RunRegistry):
     async def start(self, order: Order) -> DurableRun:
         self.serve()
         await self._check_owner(order)
-        memory = await self._conversations.open(order.owner, order.conversation)
+        await self._conversations.cut(order.owner, order.conversation, order.said)
+        memory = self._conversations.open(order.owner, order.conversation)
         options = {name: value for name, value in order.options.items() if name != "deps"}  # it has its own
         try:
             await self._agent.enqueue(
@@ -200,18 +210,29 @@ class StoredRuns(RunRegistry):
         self.serve()
         stored = await self._agent.conversation(run_id)
         conversation = None if stored is None else conversation_of(stored)
-        memory = await self._conversations.open(owner, conversation)
+        memory = self._conversations.open(owner, conversation)
         return DurableRun(self._agent, run_id, conversation, memory, self._prices)
 
     @override
     async def waiting(self, owner: str, conversation: str) -> DurableRun | None:
-        thread = thread_of(owner, conversation)
-        row = next(iter(await self._agent.list("interrupted", 1, search=thread)), None)
-        while row is not None and row.parent is not None:  # an inner run waits with its parent, and is newer
-            row = await self._agent.show(row.parent)
-        if row is None or not row.run_id.startswith(thread):
-            return None
-        return await self.find(owner, row.run_id)
+        return await self._newest(owner, conversation, "interrupted")
+
+    @override
+    async def active(self, owner: str, conversation: str) -> DurableRun | None:
+        running = await self._newest(owner, conversation, "running")
+        return running or await self._newest(owner, conversation, "pending")
+
+    async def _newest(self, owner: str, conversation: str, state: str) -> DurableRun | None:
+        """The newest run of a conversation in a state."""
+        thread, after, rows = thread_of(owner, conversation), None, None
+        while rows is None or len(rows) == _PAGE:  # another owner's runs may contain the same words
+            rows = await self._agent.list(state, _PAGE, after=after, search=thread)
+            for row in rows:
+                is_own = row.parent is None and row.run_id.startswith(thread)
+                if is_own and (row.key or "") == owner:
+                    return await self.find(owner, row.run_id)
+                after = row.run_id
+        return None
 
     async def _summary(self, run_id: str) -> RunSummary | None:
         """The run with that id, unless it is inside another; None if there is none."""

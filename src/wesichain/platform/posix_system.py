@@ -1,8 +1,9 @@
-"""The system on POSIX: the user's folder, the name of the machine, its addresses."""
+"""The system on POSIX: the user's folder, the name of the machine, its addresses and limits."""
 
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import sys
 from pathlib import Path
@@ -39,3 +40,13 @@ def machine_id() -> str:
 def reserve_address(listener: socket.socket) -> None:
     """Let a socket use an address that an ended program has just used, and no address in use."""
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+
+
+def raise_file_limit(wanted: int) -> int:
+    """Let this process have so many files open, or as many as the system allows; return the number."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        return most
+    return wanted if soft == resource.RLIM_INFINITY else soft

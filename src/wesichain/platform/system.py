@@ -1,4 +1,4 @@
-"""The system: the user's folder, the name of the machine, its addresses."""
+"""The system: the user's folder, the name of the machine, its addresses and limits."""
 
 import sys
 
@@ -6,17 +6,20 @@ if sys.platform == "win32":
     from .windows_system import (
         data_folder,
         machine_id,
+        raise_file_limit,
         reserve_address,
     )
 else:
     from .posix_system import (
         data_folder,
         machine_id,
+        raise_file_limit,
         reserve_address,
     )
 
 __all__ = [
     "data_folder",
     "machine_id",
+    "raise_file_limit",
     "reserve_address",
 ]

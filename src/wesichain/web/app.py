@@ -55,8 +55,10 @@ def create_app(
     runs: Path,
     *,
     playbook: Path | Playbook | None = None,
-    approvals: Path | None = None,
+    approvals: Path | ApprovalFolder | None = None,
     agent: Agent[Any] | None = None,
+    deps: Callable[..., Any] | None = None,
+    resume: Callable[[str], bool] | None = None,
     database: DurableRuns | None = None,
     token: str,
     hosts: Sequence[str],
@@ -66,17 +68,20 @@ def create_app(
 
     `token` is the bearer token of the API. `hosts` are the accepted values of the Host header; one without a
     port accepts every port. `prices` are per million tokens, by model; the default is the published price.
-    `agent` is for the chat in the page.
+    `agent` is for the chat in the page, and `deps(request)` makes the deps of its runs. `resume(run_id)` is
+    called when all calls of another program's run were decided here; it returns whether the run continues.
     """
     runs = Path(runs)
     store = RunStore(runs, prices=prices)
     found = AllRuns(store, database)
     if agent is not None and approvals is None:
         approvals = runs.parent / "approvals"
-    folder = ApprovalFolder(approvals) if approvals is not None else None
-    desk = AgentDesk(agent, runs=runs, approvals=folder) if agent is not None and folder is not None else None
+    folder = ApprovalFolder(approvals) if isinstance(approvals, str | Path) else approvals
+    desk = None
+    if agent is not None and folder is not None:
+        desk = AgentDesk(agent, runs=runs, approvals=folder, deps=deps)
     shelf = PlaybookShelf(playbook) if playbook is not None else None
-    viewer = _Viewer(found, shelf, folder, desk)
+    viewer = _Viewer(found, shelf, folder, desk, resume)
     app = Starlette(
         routes=[
             Route("/", _page),
@@ -107,6 +112,7 @@ class _Viewer(Value):
     playbook: PlaybookShelf | None
     approvals: ApprovalFolder | None
     desk: AgentDesk | None
+    resume: Callable[[str], bool] | None
 
     # --- runs ---
 
@@ -190,16 +196,29 @@ class _Viewer(Value):
         status = "unknown" if folder is None else await run_in_threadpool(folder.token_status, token)
         database = self.runs.database
         if status == "unknown" and database is not None and await _decide_stored(database, token, decision):
-            return JSONResponse({"token": token, "decision": decision.kind})
+            return JSONResponse(
+                {"token": token, "decision": decision.kind, "next": "Its worker continues it."}
+            )
         if folder is None or status in _UNDECIDABLE:
             raise HTTPException(*_UNDECIDABLE[status])
+        following = "The run goes on."
         try:
             if self.desk is None or not await self.desk.decide(token, decision):
-                await run_in_threadpool(folder.decide, token, decision)
+                following = await run_in_threadpool(self._decide_elsewhere, folder, token, decision)
         except ConfigError as error:
             is_late = await run_in_threadpool(folder.token_status, token) != "waiting"
             raise HTTPException(_conflict_if(is_late), redact(str(error))) from None
-        return JSONResponse({"token": token, "decision": decision.kind})
+        return JSONResponse({"token": token, "decision": decision.kind, "next": following})
+
+    def _decide_elsewhere(self, folder: ApprovalFolder, token: str, decision: Decision) -> str:
+        """Decide on a call of a run that this server does not run, and say how it goes on."""
+        run_id = next(item.run_id for item in folder.pending() if item.pending.token == token)
+        folder.decide(token, decision)
+        if left := sum(item.run_id == run_id for item in folder.pending()):
+            return f"{left} more of its calls wait."
+        if self.resume is not None and self.resume(run_id):
+            return "The run goes on."
+        return "The program that began the run continues it."
 
 
 async def _decide_stored(database: DurableRuns, token: str, decision: Decision) -> bool:
@@ -234,7 +253,9 @@ def _waiting(pending: PendingDecision | PendingCall, run_id: str, task: str) -> 
     """A waiting call as JSON; `is_redacted` if its arguments are shown redacted."""
     call = pending.call
     asked = to_plain(pending.question)
-    shown = redact({"task": task, "tool": call.name, "args": to_plain(call.args), "question": asked})
+    shown = redact(
+        {"task": task, "tool": call.name, "args": to_plain(call.args), "question": asked, "why": pending.why}
+    )
     return {
         "token": pending.token,
         "run_id": run_id,

@@ -12,7 +12,7 @@ from wesichain.agent.internal import result_of
 from wesichain.core import EventSink
 from wesichain.core.internal import Decision
 from wesichain.edge import Limits, Order, create_app
-from wesichain.edge.internal import RunDirectory
+from wesichain.edge.internal import DepsMaker, RunDirectory
 from wesichain.trace import Recorder, Recording
 
 from .approvals import ApprovalFolder
@@ -29,14 +29,23 @@ class AgentDesk:
     approvals, so that they can be decided in a terminal too.
     """
 
-    def __init__(self, agent: Agent[Any], *, runs: Path, approvals: ApprovalFolder) -> None:
+    def __init__(
+        self,
+        agent: Agent[Any],
+        *,
+        runs: Path,
+        approvals: ApprovalFolder,
+        deps: Callable[..., Any] | None = None,
+    ) -> None:
         self.agent = agent
         self._approvals = approvals
+        self._options = {} if deps is None else {"deps": DepsMaker(deps)}
         self.app = create_app(
             agent,
             limits=Limits(runs=_AT_ONCE, conversation_tokens=_WINDOW),
             events=(Recorder(runs),),
             inbox=approvals,
+            deps=deps,
             protocols=False,
         )
         self._runs: RunDirectory = self.app.state.runs
@@ -62,7 +71,9 @@ class AgentDesk:
 
             return RunStream(run)
 
-        order = Order(uuid4().hex, owner="", task=recording.user_input, stay=True, begin=begin)
+        order = Order(
+            uuid4().hex, owner="", task=recording.user_input, stay=True, begin=begin, options=self._options
+        )
         return (await self._runs.keeper(None).start(order)).run_id
 
     async def decide(self, token: str, decision: Decision) -> bool:

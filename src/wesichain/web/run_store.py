@@ -203,6 +203,7 @@ class RunStore:
             "run_id": run.run_id,
             "stored": False,
             "started_at": run.started_at,
+            "agent": run.agent,
             "model": run.model,
             "user_input": run.user_input,
             "status": self.status(run),

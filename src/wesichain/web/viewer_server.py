@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from wesichain.core.internal import Prices, announce_when_started, is_loopback, 
 from wesichain.errors import ConfigError, MissingDependencyError
 
 from .app import create_app
+from .approvals import ApprovalFolder
 
 try:
     import uvicorn
@@ -34,8 +36,10 @@ def run_server(
     *,
     runs: Path,
     playbook: Path | Playbook | None = None,
-    approvals: Path | None = None,
-    agent: Agent[Any] | None = None,
+    approvals: Path | ApprovalFolder | None = None,
+    agent: Agent[Any] | AbstractAsyncContextManager[Agent[Any]] | None = None,
+    deps: Callable[..., Any] | None = None,
+    resume: Callable[[str], bool] | None = None,
     database: DurableRuns | None = None,
     token: str | None = None,
     hosts: Sequence[str] = (),
@@ -45,8 +49,9 @@ def run_server(
 ) -> None:
     """Serve the viewer until Ctrl-C. Port 0 uses a free port. `announce` is called with the address.
 
-    Only this machine can reach it. `allow_remote=True` allows others, which need the token too; `hosts` are
-    then the names by which they reach it.
+    `agent` may be a context manager that opens the agent while the server runs. `create_app` explains `deps`
+    and `resume`. Only this machine can reach it. `allow_remote=True` allows others, which need the token too;
+    `hosts` are then the names by which they reach it.
     """
     if token is not None and not re.fullmatch(r"[A-Za-z0-9_~.-]{16,}", token):
         raise ConfigError("a token has 16 or more letters, digits and any of '_-.~'; leave it out to get one")
@@ -61,28 +66,41 @@ def run_server(
         taken = listener.getsockname()[1]
         name = f"[{host}]" if ":" in host else host
         served = [*hosts, *(f"{each}:{taken}" for each in {name, "127.0.0.1", "localhost", "[::1]"})]
-        app = create_app(
-            runs,
-            playbook=playbook,
-            approvals=approvals,
-            agent=agent,
-            database=database,
-            token=token,
-            hosts=served,
-            prices=prices,
-        )
-        config = uvicorn.Config(
-            app,
-            log_level="warning",
-            access_log=False,
-            lifespan="off",
-            ws="none",
-            server_header=False,
-            timeout_graceful_shutdown=_GRACE,
-        )
-        Thread(target=app.state.read_ahead, daemon=True).start()
-        server = uvicorn.Server(config)
         address = f"http://{hosts[0] if hosts else f'{name}:{taken}'}/#token={token}"
-        announce_when_started(server, lambda: announce(address))
+
+        async def serve() -> None:
+            async with AsyncExitStack() as stack:
+                chatting = agent
+                if isinstance(chatting, AbstractAsyncContextManager):
+                    chatting = await stack.enter_async_context(chatting)
+                app = create_app(
+                    runs,
+                    playbook=playbook,
+                    approvals=approvals,
+                    agent=chatting,
+                    deps=deps,
+                    resume=resume,
+                    database=database,
+                    token=token,
+                    hosts=served,
+                    prices=prices,
+                )
+                Thread(target=app.state.read_ahead, daemon=True).start()
+                server = uvicorn.Server(_configured(app))
+                announce_when_started(server, lambda: announce(address))
+                await server.serve(sockets=[listener])
+
         with suppress(KeyboardInterrupt):  # the usual way to stop it
-            server.run(sockets=[listener])
+            asyncio.run(serve())
+
+
+def _configured(app: Any) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE,
+    )

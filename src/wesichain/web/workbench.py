@@ -75,7 +75,7 @@ class Workbench:
             raise HTTPException(HTTPStatus.BAD_REQUEST, 'send {"step": number}')
         if self._desk is None:
             raise HTTPException(
-                HTTPStatus.CONFLICT, "there is no agent here: start with 'wesichain serve module:agent'"
+                HTTPStatus.CONFLICT, "there is no agent here: 'wesichain serve --help' says how to name one"
             )
         recording = await self._runs.recording(await self._find(request))
         try:

@@ -38,8 +38,8 @@ export function waitingCard(item, announce, onDecided = null) {
   async function decide(body, said) {
     buttons.forEach((one) => (one.disabled = true));
     try {
-      await post(`/api/approvals/${encodeURIComponent(item.token)}`, body);
-      outcome.textContent = said;
+      const { next } = await post(`/api/approvals/${encodeURIComponent(item.token)}`, body);
+      outcome.textContent = `${said} ${next}`;
       outcome.className = "outcome ok";
       announce(said);
       onDecided?.(item);
@@ -80,6 +80,7 @@ export function waitingCard(item, announce, onDecided = null) {
     h("p", { class: "quiet" }, item.task ? ["for ", h("span", { class: "task" }, item.task), " · "] : null, item.scope?.length ? `in ${item.scope.join(" › ")} · ` : null,
       h("a", { href: `#/runs/${encodeURIComponent(item.run_id)}` }, "see the run")),
     textBlock(item.args, "args"),
+    item.why ? item.why.split("\n").map((line) => h("p", { class: "notice", dir: "auto" }, line)) : null,
     item.is_redacted ? h("p", { class: "notice" }, "Secrets in the arguments are hidden here; the call has them.") : null,
     form,
     item.external && !form ? h("div", { class: "answer" }, h("label", null, "The result of this call, as text or JSON", edited),

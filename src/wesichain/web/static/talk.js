@@ -12,7 +12,7 @@ const empty = () => ({ conversation: [...crypto.getRandomValues(new Uint32Array(
 export async function talkPage(main, { signal, announce }) {
   const { agent } = await get("/api/info", { signal });
   if (!agent) {
-    main.append(h("h1", null, "Talk"), nothing("There is no agent to talk to.", "Start the server with one of yours:", "wesichain serve module:agent"));
+    main.append(h("h1", null, "Talk"), nothing("There is no agent to talk to.", "How to start the server with one of yours:", "wesichain serve --help"));
     return;
   }
   let kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "null") ?? empty();

@@ -1,4 +1,4 @@
-"""Parts: what a page is shown of a run, and what a page sends."""
+"""Incoming: what a page sends."""
 
 from __future__ import annotations
 
@@ -8,12 +8,8 @@ from typing import Any, cast
 import pytest
 from starlette.exceptions import HTTPException
 
-from tests.edge.kit import say, scripted
-from wesichain.agent import Interrupted
-from wesichain.core import Audio, Document, Image, Text, ToolCall
-from wesichain.core.internal import Approve
-from wesichain.edge.parts import CallBegan, PartReader, frontend_tools, task_with
-from wesichain.trace import CollectingSink
+from wesichain.core import Audio, Document, Image, Text
+from wesichain.edge.incoming import frontend_tools, task_with
 
 PIXEL = b64encode(b"\x89PNG\r\n\x1a\n").decode()
 
@@ -32,18 +28,6 @@ def test_a_file_is_the_part_that_its_type_says(media: str, part: Any) -> None:
     assert task_with("look", []) == "look"
     with pytest.raises(HTTPException, match="400: a file of the message cannot be read: "):
         task_with("look", [(media, "no base64!")])
-
-
-async def test_a_call_that_waits_is_shown_once_though_the_run_is_resumed() -> None:
-    sink = CollectingSink()
-    agent = scripted(say(ToolCall("c1", "refund", {"amount": 9})), "done", events=[sink])
-    waits = await agent.outcome("pay")
-    assert isinstance(waits, Interrupted)
-    (waiting,) = waits.pending
-    await agent.resume(waits, decisions={waiting.token: Approve()})
-    reader = PartReader()
-    began = [part for event in sink.events for part in reader.of(event) if isinstance(part, CallBegan)]
-    assert began == [CallBegan("c1", "refund", {"amount": 9})]
 
 
 def test_the_tools_that_a_page_brings_are_bounded() -> None:
