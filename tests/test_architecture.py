@@ -24,7 +24,7 @@ FLOORS = [
     {"core"},
     {"store"},
     {"tools", "policy", "llm", "trace", "context"},
-    {"middleware"},
+    {"middleware", "journal"},
     {"agent"},
     {"graph", "learning", "durable", "evals", "kit"},
     {"testing"},
@@ -352,6 +352,8 @@ OWN_DOORS = {
         for part in ("files", "folders", "forks", "names", "processes", "system", "terminal")
     ),
     "wesichain.store.files",
+    "wesichain.store.entries",
+    "wesichain.store.memory_logs",
     "wesichain.store.sqlite",
     "wesichain.store.postgres",
     "wesichain.llm.openai",
@@ -430,8 +432,12 @@ def test_no_private_module_name_stands_three_times() -> None:
 
 # Names of classes that stand more than once, each with its homes and the reason that they may.
 SHARED_CLASS_NAMES = {
-    # A step of the agent's rules, never seen outside; a reply of the fake provider of the tests.
-    "Answer": {"wesichain.agent.rules.reply_judge", "wesichain.testing.providers"},
+    # A step of the agent's rules, and an entry of a log, never seen outside; a reply of the fake provider of the tests.
+    "Answer": {
+        "wesichain.agent.rules.reply_judge",
+        "wesichain.journal.entries",
+        "wesichain.testing.providers",
+    },
     # A question to a person, of a call and of a durable graph's node; in `context` a deprecated name.
     "Question": {"wesichain.context.view", "wesichain.core.events", "wesichain.durable.questions"},
     # The result of an evaluation, and of a simulation.

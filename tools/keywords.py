@@ -34,6 +34,7 @@ from wesichain.tools import ToolContext
 
 from .capability import Capability
 from .effects import Effects
+from .flow.flow import Flow
 from .handoffs.handoff import Actor, Handoff
 from .memory.stores import RunMemory
 from .model_names import AnyModel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ._version import __version__
-from .agent import Agent, AgentRuntime, Approve, ApproveWith, Provide, Refuse
+from .agent import Agent, AgentRuntime, Approve, ApproveWith, Flow, Provide, Refuse
 from .core import Document, Image, LlmRequest, LlmResponse, Message, ModelSettings, Role, ToolCall
 from .core.internal import lazy_getattr
 from .errors import RunFailedError, RunInterruptedError, WesichainError
@@ -25,6 +25,7 @@ from .tools import (
 if TYPE_CHECKING:
     from .agent import Capability, Conversation, Handoff
     from .graph import END, START, GraphBuilder, ReActAgentNode
+    from .journal import FolderJournals, Journal, MemoryJournals, PostgresJournals, SqliteJournals
     from .tools import JsonTool
 else:
     __getattr__ = lazy_getattr(
@@ -32,6 +33,13 @@ else:
         {
             ".agent": ("Capability", "Conversation", "Handoff"),
             ".graph": ("END", "START", "GraphBuilder", "ReActAgentNode"),
+            ".journal": (
+                "FolderJournals",
+                "Journal",
+                "MemoryJournals",
+                "PostgresJournals",
+                "SqliteJournals",
+            ),
             ".tools": ("JsonTool",),
         },
     )
@@ -50,16 +58,21 @@ __all__ = [
     "Document",
     "FailFast",
     "Finish",
+    "Flow",
+    "FolderJournals",
     "GraphBuilder",
     "Handoff",
     "Image",
+    "Journal",
     "JsonTool",
     "LlmRequest",
     "LlmResponse",
+    "MemoryJournals",
     "Message",
     "Middleware",
     "ModelSettings",
     "ObserveErrors",
+    "PostgresJournals",
     "Provide",
     "ReActAgentNode",
     "Recovery",
@@ -70,6 +83,7 @@ __all__ = [
     "RunFailedError",
     "RunInterruptedError",
     "SelfCorrect",
+    "SqliteJournals",
     "ToolCall",
     "ToolContext",
     "ToolError",

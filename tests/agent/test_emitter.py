@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -144,6 +145,19 @@ def test_the_log_is_the_same_whoever_listens() -> None:
     assert {(event.run_id, event.at) for event in log} == {("r", 1.5)}
     first, again = cast("Any", log[:2])
     assert (first.resumed, first.parts, again.resumed, again.parts) == (False, (Text("a"),), True, ())
+
+
+def test_an_entry_of_the_log_has_all_positional_fields_of_its_event() -> None:
+    """A recording of a run writes the entries as they are; one that lacks a field is written event by event."""
+    events: list[Any] = []
+    emitter = Emitter("r", events, lambda: 1.5, 3, None)
+    for emit in EMITTED:
+        emit(emitter)
+    entries = [entry for entry in events if entry.__class__ is tuple]
+    assert len({entry[0] for entry in entries}) == 6
+    for entry in entries:
+        positional = [field for field in dataclasses.fields(entry[0]) if not field.kw_only]
+        assert len(entry) == len(positional) - 1, entry[0]  # without the run's id and the number
 
 
 def test_one_who_finds_events_in_the_log_receives_what_is_not_as_usual_and_every_64th_step() -> None:

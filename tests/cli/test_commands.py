@@ -195,21 +195,3 @@ def test_a_reader_may_leave_the_pipe(tools: str) -> None:
             timeout=60,
         )
     assert (done.stdout, done.stderr) == ("it is\n", "ended with 0\n")
-
-
-@pytest.mark.parametrize("options", [[], ["--strict"]])
-def test_the_benchmarks_of_a_checkout_are_run_and_end_as_they_do(
-    wesichain: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
-) -> None:
-    (tmp_path / "bench").mkdir()
-    (tmp_path / "bench" / "__init__.py").touch()
-    (tmp_path / "bench" / "speed.py").write_text(
-        "import sys\nopen('args', 'w').write(repr(sys.argv[1:]))\nsys.exit(3)"
-    )
-    for name in [name for name in sys.modules if name.partition(".")[0] == "bench"]:
-        monkeypatch.delitem(sys.modules, name)
-    with chdir(tmp_path):
-        done = wesichain("bench", *options)
-    sys.modules.pop("bench", None)
-    assert (done.status, done.err) == (3, "measuring, interleaved, in CPU time: about a minute\n")
-    assert (tmp_path / "args").read_text() == repr(options)

@@ -74,7 +74,7 @@ def test_the_command_of_a_service_is_one_of_the_command_line(name: str) -> None:
 
 def command(word: str, rest: list[str]) -> typer.Context:
     tree: Any = typer.main.get_command(app)
-    return cast("typer.Context", tree.commands[word].make_context(word, [*rest]))
+    return cast("typer.Context", tree.get_command(None, word).make_context(word, [*rest]))
 
 
 def test_the_viewer_is_let_in_by_the_name_that_its_port_is_published_under() -> None:
@@ -177,7 +177,7 @@ def test_the_manifests_name_each_other_and_commands_that_are_there() -> None:
         word, *rest = container["args"]
         if word == "runs":
             group: Any = typer.main.get_command(app)
-            assert rest[0] in group.commands["runs"].commands
+            assert rest[0] in group.get_command(None, "runs").commands
             continue
         with command(word, rest) as read:
             assert read.params["database_url"] == "$(DATABASE_URL)"

@@ -20,8 +20,9 @@ NOWHERE = "http://127.0.0.1:9/v1"
 def every(command: Any, *path: str) -> Iterator[tuple[str, ...]]:
     """The words that lead to each command there is."""
     yield path
-    for name, inner in getattr(command, "commands", {}).items():
-        yield from every(inner, *path, name)
+    if hasattr(command, "list_commands"):
+        for name in command.list_commands(None):
+            yield from every(command.get_command(None, name), *path, name)
 
 
 HELPED = [*every(get_command(app))]
@@ -46,10 +47,10 @@ def test_each_has_its_help(wesichain: Command) -> None:
 
 
 CONTRACT = {
-    "": "ask chat demo run serve worker models bench mcp doctor eval learn",
-    "runs ": "list show approve refuse provide cancel resume prune",
+    "": "ask chat demo run resume serve api worker mcp doctor eval improve drift simulate",
+    "runs ": "list show approve refuse provide cancel prune stats",
     "trace ": "list show replay diff export",
-    "playbook ": "list show search record promote quarantine forget rollback consolidate",
+    "playbook ": "learn list show search record promote quarantine forget rollback consolidate",
 }
 
 

@@ -56,7 +56,7 @@ def test_marks_of_the_viewer_teach_a_playbook(wesichain: Command, runs: list[str
             assert marked.status_code == 200
     (gone,) = (tmp_path / "runs").glob(f"*{runs[0]}*.jsonl")
     gone.unlink()
-    done = wesichain("learn", "--domain", "billing", *at(tmp_path))
+    done = wesichain("playbook", "learn", "--domain", "billing", *at(tmp_path))
     assert (done.status, done.out) == (0, "learned from 2 runs: 1 bullets added, 1 updated\n")
     assert "its recording is gone" in done.err
     with Playbook.open(tmp_path / "book") as book:

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from wesichain.cli.loading import DEFAULT_MODEL, chosen_model, load_object, load_tools
+from wesichain.cli.loading import DEFAULT_MODEL, chosen_model, load_tools
 from wesichain.errors import ConfigError
-
-
-def test_a_factory_that_needs_a_loop_is_named_and_leaves_nothing_to_wait_for(tmp_path: Path) -> None:
-    (tmp_path / "maker.py").write_text("async def make(): return 1\n")
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        with pytest.raises(ConfigError, match="makes its agent in an event loop"):
-            load_object(f"{tmp_path}/maker.py:make", str)
-        gc.collect()
-    assert not [one for one in warned if "never awaited" in str(one.message)]
 
 
 def test_the_model_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:

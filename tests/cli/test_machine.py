@@ -1,4 +1,4 @@
-"""doctor and models: what is found on this machine."""
+"""doctor: what is found on this machine."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def test_a_model_in_the_cache_is_named_and_not_fetched(
     rows = {line.split()[0]: line for line in models(wesichain)}
     assert " yes " in rows[f"local:{card.name}"]
     assert f"{card.size / 1e6:.0f} MB" in rows[f"local:{card.name}"]
-    done = wesichain("models", "--fetch", card.name)
+    done = wesichain("doctor", "--fetch", card.name)
     assert (done.status, done.out) == (0, f"{path}\n")
     assert "1 in " in wesichain("doctor").out
 
 
 def models(wesichain: Command) -> list[str]:
-    done = wesichain("models")
+    done = wesichain("doctor", "--models")
     assert done.status == 0
     return [line for line in done.out.splitlines() if line.startswith("local:")]
 

@@ -78,7 +78,7 @@ def test_a_destructive_tool_of_a_server_waits_for_a_person(wesichain: Command, t
     with serving(call("delete", {"path": "x"}), text("gone")) as url:
         done = wesichain("ask", "clean up", "--model", "openai:stub", "--mcp", mcp(tools), url=url)
     assert done.status == 3
-    assert "--resume" in done.err
+    assert "wesichain resume " in done.err
 
 
 def test_a_tool_that_is_left_out_is_told_in_a_line(wesichain: Command) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,32 @@ def test_defaults_are_in_the_help(wesichain: Command) -> None:
         shown = " ".join(wesichain(*command, "--help").out.replace("│", " ").split())
         for word in words:
             assert word in shown, (command, word)
+
+
+@pytest.mark.parametrize("way", ["a pipe", "an argument", "a chat", "a file of tasks"])
+def test_bytes_that_are_not_utf8_are_no_traceback(way: str, tmp_path: Path) -> None:
+    (tmp_path / "greet.py").write_text(
+        "from wesichain import Agent\nfrom wesichain.testing import FunctionLlm\n"
+        "agent = Agent(FunctionLlm(lambda request: f'got {request.messages[-1].text}'))\n"
+    )
+    (tmp_path / "tasks.jsonl").write_bytes(b'"caf\xe9"\n')
+    with serving(text("got it")) as url:
+        ways: dict[str, tuple[list[str | bytes], bytes, int]] = {
+            "a pipe": (["ask", "-", *MODEL], b"caf\xe9", 0),
+            "an argument": (["run", "greet.py:agent", b"caf\xe9"], b"", 0),
+            "a chat": (["chat", "greet.py:agent"], b"caf\xe9\n", 0),
+            "a file of tasks": (["run", "greet.py:agent", "tasks.jsonl"], b"", 2),
+        }
+        args, given, status = ways[way]
+        done = subprocess.run(
+            [sys.executable, "-m", "wesichain", *args],
+            input=given,
+            capture_output=True,
+            env={**os.environ, "OPENAI_BASE_URL": url, "PYTHONUTF8": "1"},
+            cwd=tmp_path,
+            check=False,
+            timeout=60,
+        )
+    assert (done.returncode, b"Traceback" in done.stderr) == (status, False), done.stderr
+    if status == 0:
+        assert done.stdout.decode() == ("got it\n" if way == "a pipe" else "got caf\ufffd\n")

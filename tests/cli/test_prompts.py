@@ -92,9 +92,9 @@ def test_a_run_left_at_its_prompt_waits_and_goes_on_when_it_is_resumed(
         terminal.expect("approve?")
         terminal.press_ctrl_c()
         assert terminal.end() == 130
-        found = re.search(r"--resume (\w+)", terminal.shown)
+        found = re.search(r"wesichain (resume \w+)", terminal.shown)
         assert found
-        again = ("ask", "--resume", found[1], *MODEL, "--tools", str(program))
+        again = found[1].split()
         for _ in range(2):  # Ctrl-C there leaves it waiting, as often as one likes
             terminal = Terminal(*again, url=url)
             terminal.expect("approve?")
@@ -122,9 +122,9 @@ def test_ctrl_c_at_a_question_for_a_result_gives_none(tmp_path: Path) -> None:
         terminal.expect("not run: ask_the_bank")
         terminal.type('"yes"', always=False)
         assert terminal.end() == 130
-        found = re.search(r"--resume (\w+)", terminal.shown)
+        found = re.search(r"wesichain (resume \w+)", terminal.shown)
         assert found
-        terminal = Terminal("ask", "--resume", found[1], *MODEL, "--tools", str(program), url=url)
+        terminal = Terminal(*found[1].split(), url=url)
         terminal.expect("its result")
         terminal.type("yes, by Monday")
         terminal.expect("granted, then")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -65,3 +66,40 @@ def test_the_file_of_an_exported_run_is_named_by_the_first_64_characters_of_its_
     done = wesichain("trace", "export", run_id, "--runs", str(tmp_path / "runs"))
     name = "a_b_" + "r" * 60 + ".html"
     assert (done.status, done.out) == (0, f"{name}: {(tmp_path / name).stat().st_size:,} bytes\n")
+
+
+AGENTS = """
+from wesichain import Agent
+from wesichain.testing import FunctionLlm
+one = Agent(FunctionLlm(lambda request: "hello"), name="one", instructions="Greet.")
+other = Agent(FunctionLlm(lambda request: "bye"), name="other", instructions="Leave.")
+"""
+
+
+def test_a_run_is_listed_and_judged_by_the_name_of_its_agent(wesichain: Command, tmp_path: Path) -> None:
+    program, runs = tmp_path / "agents.py", str(tmp_path / "runs")
+    program.write_text(AGENTS, encoding="utf-8")
+    for name in ("one", "other"):
+        assert wesichain("run", f"{program}:{name}", "x", "--runs", runs).status == 0
+    listed = json.loads(wesichain("trace", "list", "--runs", runs, "--json").out)
+    assert {row["agent"] for row in listed} == {"one", "other"}
+    judged = wesichain("drift", f"{program}:one", runs)
+    assert (judged.status, "1 runs of other agents are left out" in judged.err) == (0, True), judged
+    # Of another length: Python takes a compiled file for the source of the same second and size.
+    program.write_text(AGENTS.replace('name="other"', 'name="a third one"'), encoding="utf-8")
+    refused = wesichain("drift", f"{program}:other", runs)
+    assert (refused.status, "no run of the agent 'a third one'" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize("columns", ["40", "80"])
+def test_a_pipe_has_whole_ids(
+    wesichain: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    program, runs = tmp_path / "agents.py", str(tmp_path / "runs")
+    program.write_text(AGENTS, encoding="utf-8")
+    wesichain("run", f"{program}:one", "a task of many words " * 8, "--runs", runs)
+    (row,) = json.loads(wesichain("trace", "list", "--runs", runs, "--json").out)
+    heading, line = wesichain("trace", "list", "--runs", runs).out.splitlines()
+    assert heading.split()[:2] == ["RUN", "AGENT"]
+    assert line.split()[:2] == [row["run_id"][:12], "one"]

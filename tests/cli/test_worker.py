@@ -17,6 +17,7 @@ from tests.durable.databases import database_in
 from tests.durable.work import agent
 from tests.warm import python
 from wesichain.cli.durable_runs import _handling_signals, _Shutdown, open_durable
+from wesichain.cli.target import Target
 from wesichain.durable import DurableAgent, RunState
 
 MAIN = "from wesichain.cli import main; main()"
@@ -38,7 +39,7 @@ durable = DurableAgent(agent, "mine", database_url="sqlite:///{folder}/mine.db",
 
 async def test_a_worker_keeps_the_settings_of_the_object_that_it_serves(tmp_path: Path) -> None:
     (tmp_path / "settings.py").write_text(DURABLE.format(folder=tmp_path))
-    async with open_durable(f"{tmp_path}/settings.py:durable") as found:
+    async with open_durable(Target.of(f"{tmp_path}/settings.py:durable")) as found:
         pass
     assert isinstance(found, DurableAgent)
     plain = found.configured()
@@ -80,7 +81,7 @@ async def test_a_worker_serves_a_graph(tmp_path: Path, home: Path, monkeypatch: 
     url, program = database_in(tmp_path), tmp_path / "notes.py"
     program.write_text(GRAPH)
     monkeypatch.setenv("THREADS", str(tmp_path / "threads.db"))
-    async with open_durable(f"{program}:durable") as found:
+    async with open_durable(Target.of(f"{program}:durable")) as found:
         durable: Any = found
     async with durable.configured(database_url=url) as client:
         run_id = await client.enqueue({"said": ""})
@@ -144,7 +145,7 @@ async def test_a_factory_makes_what_is_served(
     tmp_path: Path, name: str, serves: str, leaves: str | None
 ) -> None:
     (tmp_path / "factories.py").write_text(FACTORIES)
-    async with open_durable(f"{tmp_path}/factories.py:{name}") as found:
+    async with open_durable(Target.of(f"{tmp_path}/factories.py:{name}")) as found:
         assert found.name == serves
         assert leaves is None or not (tmp_path / leaves).exists()
     assert leaves is None or (tmp_path / leaves).exists()

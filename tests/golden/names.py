@@ -28,7 +28,7 @@ from wesichain.core.internal import Decision
 from wesichain.durable import DurableAgent
 from wesichain.durable.journal.records import JournalRecord
 from wesichain.durable.questions import GraphEnding
-from wesichain.durable.workflow_ids import Begin, Resume
+from wesichain.durable.workflow_ids import BeginWorkflow, Resume
 from wesichain.errors import (
     GraphInterruptedError,
     LlmTransportError,
@@ -43,7 +43,7 @@ from wesichain.testing import FunctionLlm, calls
 ROOTS: dict[str, Any] = {
     "event": Event,
     "decision": Decision,
-    "durable order": Begin | Resume,
+    "durable order": BeginWorkflow | Resume,
     "durable step": JournalRecord,
     "durable graph": GraphEnding,
 }

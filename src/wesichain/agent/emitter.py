@@ -206,7 +206,7 @@ class Emitter:
         self._seq = seq = self._seq + 1
         listen = self._in_line
         if listen is None:
-            self._events.append((ModelResponded, step, self._time(), reply, duration_ms, cost, False))
+            self._events.append((ModelResponded, step, self._time(), reply, duration_ms, cost, False, False))
         else:
             event = ModelResponded(self.run_id, step, seq, self._time(), reply, duration_ms, cost)
             self._events.append(event)
@@ -227,7 +227,8 @@ class Emitter:
         listen, at, value, ms = self._in_line, self._time(), result.value, result.duration_ms
         parts, finish = result.parts, result.finish
         if listen is None:
-            self._events.append((ToolCompleted, step, at, call.id, call.name, value, ms, parts, finish))
+            entry = (ToolCompleted, step, at, call.id, call.name, value, ms, parts, finish, False)
+            self._events.append(entry)
         else:
             event = ToolCompleted(self.run_id, step, seq, at, call.id, call.name, value, ms, parts, finish)
             self._events.append(event)

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from wesichain.agent import Agent
 from wesichain.core.internal import to_plain
 from wesichain.evals import Comparison, Judge, read_cases
 from wesichain.testing import (
@@ -21,8 +20,9 @@ from wesichain.testing import (
     simulate_sync,
 )
 
-from .loading import load_agent, load_object
-from .options import AgentName, Checks, Json, JudgeModel
+from .loading import load_object
+from .options import AgentName, Checks, Deps, Json, JudgeModel
+from .target import Target
 from .terminal import FAILED, OK, echo, fail, note, print_json, write
 
 
@@ -32,6 +32,7 @@ def drift(
     *,
     cases: Annotated[Path | None, typer.Option(help="Cases with the expected answers, for --live.")] = None,
     checks: Checks = None,
+    deps: Deps = None,
     judge: JudgeModel = None,
     live: Annotated[
         bool,
@@ -42,11 +43,11 @@ def drift(
     """Report where the agent first differs from each recording, offline; exit status 1 if one differs."""
     if not folder.exists():
         fail(f"there is no folder or file {folder}")
-    program = load_agent(agent)
     known = read_cases(cases) if cases is not None else ()
     functions: list[Any] = [load_object(name, object) for name in checks or ()]
+    target = Target.of(agent, deps=deps)
     found, comparison = asyncio.run(
-        _compare(program, folder, known, functions, Judge(judge) if judge else None, live=live)
+        _compare(target, folder, known, functions, Judge(judge) if judge else None, live=live)
     )
     if not found:
         fail(f"{folder} has no recording and no cassette")
@@ -66,12 +67,21 @@ def drift(
 
 
 async def _compare(
-    program: Agent[Any], folder: Path, cases: Any, checks: list[Any], judge: Judge | None, *, live: bool
+    target: Target, folder: Path, cases: Any, checks: list[Any], judge: Judge | None, *, live: bool
 ) -> tuple[list[Drift], Comparison | None]:
-    found = [await drift_of(program, path, recording) for path, recording in read_runs(folder)]
-    if not live:
-        return found, None
-    return found, await compare_drift(program, found, cases=cases, checks=checks, judge=judge)
+    async with target.open() as program:
+        runs = [*read_runs(folder)]
+        own = [(path, run) for path, run in runs if run.agent in ("", program.name)]
+        if runs and not own:
+            others = ", ".join(sorted({run.agent for _, run in runs}))
+            fail(f"{folder} has no run of the agent {program.name!r}: its runs are of {others}")
+        if left := len(runs) - len(own):
+            note(f"{left} runs of other agents are left out")
+        found = [await drift_of(program, path, recording) for path, recording in own]
+        if not live:
+            return found, None
+        deps = None if target.deps is None else target.open_deps
+        return found, await compare_drift(program, found, cases=cases, checks=checks, judge=judge, deps=deps)
 
 
 def simulate(

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wesichain.core.internal import announce_when_started, is_loopback, listening_socket
+from wesichain.core.internal import announce_when_started, home_folder, is_loopback, listening_socket
 from wesichain.errors import ConfigError, MissingDependencyError
+from wesichain.trace import Recorder
 
-from .loading import open_target
-from .options import AgentName, Host, Port
+from .options import AgentName, Deps, Host, NoRecord, Port, Runs
+from .target import Target
 from .terminal import OK, note
 
 if TYPE_CHECKING:
@@ -44,10 +45,14 @@ def api(
         ),
     ] = None,
     path: Annotated[str, typer.Option(help="A prefix of every route, such as /v1.")] = "",
+    deps: Deps = None,
+    runs: Runs = None,
+    no_record: NoRecord = False,
 ) -> None:
     """Serve an agent over HTTP: runs and streams, AG-UI, the AI SDK and A2A. Ctrl-C ends it."""
     secret = _checked_token(token or os.environ.get(_VARIABLE), host)
-    asyncio.run(_serve(agent, host, port, token=secret, cors=cors or [], path=path))
+    target = Target.of(agent, deps=deps, runs=runs, record=not no_record)
+    asyncio.run(_serve(target, host, port, token=secret, cors=cors or [], path=path))
 
 
 def _checked_token(token: str | None, host: str) -> str | None:
@@ -62,27 +67,42 @@ def _checked_token(token: str | None, host: str) -> str | None:
     return token
 
 
-async def _serve(target: str, host: str, port: int, *, token: str | None, cors: list[str], path: str) -> None:
+async def _serve(
+    target: Target, host: str, port: int, *, token: str | None, cors: list[str], path: str
+) -> None:
     try:
         import uvicorn
     except ModuleNotFoundError as error:
         raise MissingDependencyError("an agent over HTTP", package="uvicorn", extra="edge") from error
-    from wesichain.edge import create_app
+    from wesichain.edge import Limits, create_app
+    from wesichain.edge.internal import ConnectionGuard
 
-    async with open_target(target) as agent:
+    recorders = [Recorder(target.runs or home_folder() / "runs")] if target.record else []
+    async with target.open(kinds=()) as found:
         # Without a token, other host names are refused: DNS rebinding would let any web page use it.
         hosts = [] if token else ["127.0.0.1", "localhost", "[::1]", host]
-        app = create_app(agent, authorize=_bearer(token), cors=cors, hosts=hosts, path=path)
+        limits = Limits()
+        is_durable = hasattr(found, "configured")
+        app = create_app(
+            found.configured(events=recorders) if is_durable else found,
+            deps=None if target.deps is None else target.open_deps,
+            authorize=_bearer(token),
+            cors=cors,
+            hosts=hosts,
+            path=path,
+            events=() if is_durable else recorders,
+            limits=limits,
+        )
         with listening_socket(host, port) as listener:
-            config = uvicorn.Config(
-                app, log_level="warning", ws="none", server_header=False, timeout_graceful_shutdown=_GRACE
+            config = ConnectionGuard(limits).config(
+                app, log_level="warning", server_header=False, timeout_graceful_shutdown=_GRACE
             )
             name = f"[{host}]" if ":" in host else host
             address = f"http://{name}:{listener.getsockname()[1]}{path}"
 
             def announce() -> None:
                 who = "clients with the token" if token else "this machine only"
-                note(f"{target}, for {who}; Ctrl-C ends it")
+                note(f"{target.agent}, for {who}; Ctrl-C ends it")
                 print(address, flush=True)
 
             server = uvicorn.Server(config)

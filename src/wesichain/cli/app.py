@@ -1,66 +1,77 @@
-"""The Typer application: all commands and their common options."""
+"""The Typer application: all commands, each loaded when it is used."""
 
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
-from importlib.util import find_spec
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typing_extensions import override
 
 from wesichain import __version__
 
-from . import ask, durable_runs, learning, playbooks, traces
-from .agent_ci import drift, simulate
-from .api import api
-from .machine import doctor, models
-from .mcp import mcp
-from .serving import serve
-from .tasks import eval_, improve
-from .terminal import fail, note
+# The module and the function of each command, or the application of a group, in the order of the help.
+_COMMANDS = {
+    "run": ("ask", "run"),
+    "ask": ("ask", "ask"),
+    "chat": ("ask", "chat"),
+    "resume": ("decisions", "resume"),
+    "demo": ("ask", "demo"),
+    "runs": ("durable_runs", "app"),
+    "trace": ("traces", "app"),
+    "eval": ("tasks.evaluating", "eval_"),
+    "improve": ("tasks.improving", "improve"),
+    "playbook": ("learning", "app"),
+    "drift": ("agent_ci", "drift"),
+    "simulate": ("agent_ci", "simulate"),
+    "serve": ("serving", "serve"),
+    "api": ("api", "api"),
+    "worker": ("durable_runs", "worker"),
+    "mcp": ("mcp", "mcp"),
+    "doctor": ("machine", "doctor"),
+}
+_PRINTS_TOOL_ERRORS = ("run", "ask", "chat", "resume", "demo")  # in one line each, themselves
+_SILENT = logging.NullHandler()
+
+
+class _Commands(TyperGroup):
+    """The commands, of which only the one that is given is imported."""
+
+    @override
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*_COMMANDS]
+
+    @override
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in _COMMANDS:
+            return None
+        if cmd_name not in self.commands:
+            module, attribute = _COMMANDS[cmd_name]
+            found: Any = getattr(import_module(f".{module}", __package__), attribute)
+            if not isinstance(found, typer.Typer):
+                function, found = found, typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+                found.command(cmd_name)(function)
+            self.commands[cmd_name] = typer.main.get_command(found)
+            self.commands[cmd_name].name = cmd_name
+        return self.commands[cmd_name]
+
 
 app = typer.Typer(
     name="wesichain",
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Agents that call tools: every call validated, every run limited and recorded, lessons drawn "
     "from runs.",
 )
-app.command()(ask.ask)
-app.command()(ask.chat)
-app.command()(ask.run)
-app.command()(ask.demo)
-app.command("eval")(eval_)
-app.command()(improve)
-app.command()(learning.learn)
-app.command()(drift)
-app.command()(simulate)
-app.command()(mcp)
-app.command()(models)
-app.command()(doctor)
-app.command()(durable_runs.worker)
-app.command()(serve)
-app.command()(api)
-app.add_typer(traces.app, name="trace")
-app.add_typer(durable_runs.app, name="runs")
-app.add_typer(playbooks.app, name="playbook")
 
 
 def _version(wanted: bool) -> None:  # the signature of a Typer callback
     if wanted:
         typer.echo(f"wesichain {__version__}")
         raise typer.Exit
-
-
-_PRINTS_TOOL_ERRORS = {
-    "ask",
-    "chat",
-    "run",
-    "demo",
-}  # in one line each, themselves
-_SILENT = logging.NullHandler()
 
 
 @app.callback()
@@ -75,17 +86,3 @@ def options(
     if context.invoked_subcommand in _PRINTS_TOOL_ERRORS:
         # Without a handler Python would print the traceback too. The root logger still gets the error.
         logging.getLogger("wesichain.tools").addHandler(_SILENT)
-
-
-@app.command()
-def bench(
-    *,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit status 1 if a limit is exceeded.")] = False,
-) -> None:
-    """Measure a run against a minimal hand-written loop. Needs a checkout of the repository."""
-    if find_spec("bench") is None or find_spec("bench.speed") is None:
-        fail("the benchmarks are in the project's repository: run 'wesichain bench' in a checkout of it")
-    note("measuring, interleaved, in CPU time: about a minute")
-    command = [sys.executable, "-m", "bench.speed", *(["--strict"] if strict else [])]
-    done = subprocess.run(command, check=False)  # noqa: S603  # our own module
-    raise typer.Exit(done.returncode)

@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import signal
+import sys
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from wesichain.agent import Agent, Conversation, RunMemory, SqliteConversations
+from wesichain.agent import Conversation
 from wesichain.core import RunCompleted
-from wesichain.core.internal import home_folder
 from wesichain.errors import MissingDependencyError
-from wesichain.policy import Budget
 from wesichain.trace import CollectingSink
 
 from .demo import ANSWER, ORDERS, QUESTION, SENTENCE, SERVICE, Correction, Office, task_of
-from .loading import DEFAULT_MODEL, chosen_model, fetch_local_model, load_agent, load_tools
-from .mcp import connect
-from .options import Database, Domain, Instructions, NoRecord, Playbook, Runs, Tools, Workers
-from .playbooks import playbook_options
-from .tasks import run_batch
-from .terminal import FAILED, OK, fail, note, read_line
-from .terminal_run import DisplayOptions, resume_run, run_task
+from .loading import DEFAULT_MODEL, chosen_model, fetch_local_model
+from .options import (
+    Database,
+    Deps,
+    Domain,
+    Events,
+    Instructions,
+    NoRecord,
+    Playbook,
+    Quiet,
+    Runs,
+    Tools,
+    Workers,
+)
+from .target import STEPS, Target
+from .tasks.batch import run_batch
+from .terminal import FAILED, OK, fail, note, read_line, readable
+from .terminal_run import DisplayOptions, open_program, perform, run_task, starting
 
 Model = Annotated[
     str | None,
@@ -34,9 +44,6 @@ Model = Annotated[
         show_default=f"$WESICHAIN_MODEL, else {DEFAULT_MODEL}",
     ),
 ]
-Events = Annotated[bool, typer.Option("--json", help="Events as lines of JSON on standard output.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the answer.")]
-_STEPS = 12  # the maximum of a default agent
 Steps = Annotated[int, typer.Option(min=1, help="The maximum number of model calls.")]
 Servers = Annotated[
     list[str] | None,
@@ -54,28 +61,13 @@ Protocol = Annotated[
 ]
 
 
-def make_agent(
-    model: str | None,
-    tools: Path | None,
-    instructions: str | None,
-    steps: int,
-    more: Sequence[Any] = (),
-    *,
-    learned: Mapping[str, Any],
-) -> Agent[Any, str]:
-    """Make an agent from the options of a command; `learned` are its playbook options."""
-    found: list[Any] = [*(load_tools(tools) if tools is not None else ()), *more]
-    limit = Budget(steps=steps)
-    return Agent(chosen_model(model), tools=found, instructions=instructions, budget=limit, **learned)
-
-
 def ask(
     text: Annotated[str, typer.Argument(help="The task; '-' reads it from standard input.")] = "",
     *,
     model: Model = None,
     tools: Tools = None,
     instructions: Instructions = None,
-    steps: Steps = _STEPS,
+    steps: Steps = STEPS,
     as_json: Events = False,
     quiet: Quiet = False,
     no_record: NoRecord = False,
@@ -84,27 +76,39 @@ def ask(
     mcp_protocol: Protocol = None,
     playbook: Playbook = None,
     domain: Domain = "general",
-    resume: Annotated[str | None, typer.Option(help="Continue an interrupted run, by its id.")] = None,
 ) -> None:
     """Ask one question; print reasoning, calls and results, then the answer."""
-    make = partial(make_agent, model, tools, instructions, steps, learned=playbook_options(playbook, domain))
-    agent = partial(connect, mcp, mcp_protocol, make) if mcp else make()
-    shown = DisplayOptions(as_json, quiet, not no_record, runs)
-    if resume is not None:
-        raise typer.Exit(resume_run(agent, resume, shown))
-    text = (typer.get_text_stream("stdin").read() if text == "-" else text).strip()
+    text = (sys.stdin.read() if text == "-" else readable(text)).strip()
     if not text:
-        fail("there is no question: wesichain ask \"...\", or pipe it in with 'wesichain ask -'")
-    fetch_local_model(chosen_model(model))
-    raise typer.Exit(run_task(agent, text, shown))
+        fail("there is no question: 'wesichain ask --help' says how to ask one")
+    target = Target.of(
+        model=model,
+        tools=tools,
+        instructions=instructions,
+        steps=steps,
+        mcp=mcp,
+        mcp_protocol=mcp_protocol,
+        playbook=playbook,
+        domain=domain,
+        runs=runs,
+        record=not no_record,
+    )
+    raise typer.Exit(run_task(target, text, DisplayOptions(as_json, quiet, not no_record, runs)))
 
 
 def chat(
+    agent: Annotated[
+        str | None,
+        typer.Argument(
+            help="An agent, file.py:agent or package.module:agent.", show_default="one of the options below"
+        ),
+    ] = None,
     *,
     model: Model = None,
     tools: Tools = None,
     instructions: Instructions = None,
-    steps: Steps = _STEPS,
+    steps: Steps = STEPS,
+    deps: Deps = None,
     quiet: Quiet = False,
     no_record: NoRecord = False,
     playbook: Playbook = None,
@@ -118,22 +122,40 @@ def chat(
     ] = None,
 ) -> None:
     """Chat with an agent that remembers the conversation. An empty line or Ctrl-D ends it."""
-    agent = make_agent(model, tools, instructions, steps, learned=playbook_options(playbook, domain))
-    fetch_local_model(chosen_model(model))
-    memory = (
-        Conversation(max_tokens) if conversation is None else _open_conversation(conversation, max_tokens)
+    if agent is not None and (tools is not None or instructions is not None):
+        fail(f"{agent} has its own tools and instructions: leave out --tools and --instructions")
+    target = Target.of(
+        agent,
+        model=model,
+        tools=tools,
+        instructions=instructions,
+        steps=steps,
+        deps=deps,
+        playbook=playbook,
+        domain=domain,
+        runs=runs,
+        record=not no_record,
+        conversation=conversation,
+        max_tokens=max_tokens,
     )
     shown = DisplayOptions(quiet=quiet, record=not no_record, runs=runs)
+    raise typer.Exit(asyncio.run(_talk(target, shown)))
+
+
+async def _talk(target: Target, shown: DisplayOptions) -> int:
+    memory = target.memory() or Conversation(target.max_tokens)
     status = OK
-    while text := (read_line("you> ") or "").strip():
-        status = run_task(agent, text, shown, conversation=memory)
-    raise typer.Exit(status)
+    async with open_program(target) as opened:
+        target.fetch_model()
+        while text := (_next_line() or "").strip():
+            status = await perform(opened, starting(text, conversation=memory), shown, memory)
+    return status
 
 
-def _open_conversation(id: str, max_tokens: int) -> RunMemory:
-    """Open a stored conversation."""
-    home_folder().mkdir(parents=True, exist_ok=True)
-    return SqliteConversations(home_folder() / "conversations.sqlite").open(id, max_tokens)
+def _next_line() -> str | None:
+    """Read a line while the event loop stands still: between two messages nothing runs in it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # else Ctrl-C would not end the read
+    return read_line("you> ")
 
 
 def run(
@@ -147,6 +169,7 @@ def run(
     out: Annotated[Path | None, typer.Option(help="The file for the results of tasks.jsonl.")] = None,
     database_url: Database = None,
     model: Model = None,
+    deps: Deps = None,
     as_json: Events = False,
     quiet: Quiet = False,
     no_record: NoRecord = False,
@@ -155,19 +178,24 @@ def run(
     runs: Runs = None,
 ) -> None:
     """Run your own agent, from a file or a module: one task, or all tasks of a file."""
-    learned = playbook_options(playbook, domain)
+    name: str | None = agent
     if agent.endswith(".jsonl") and not task:
-        found, task = make_agent(model, None, None, _STEPS, learned=learned), agent
-    else:
-        found = load_agent(agent)
-        if learned:
-            found = found.with_playbook(learned["playbook"], domain)
+        name, task = None, agent
+    target = Target.of(
+        name,
+        model=model,
+        deps=deps,
+        playbook=playbook,
+        domain=domain,
+        runs=runs,
+        record=not no_record,
+    )
     tasks = Path(task)
     if task.endswith(".jsonl") and (tasks.is_file() or " " not in task):  # a single word is a file name
-        raise typer.Exit(run_batch(found, tasks, workers=workers, out=out, database_url=database_url))
+        raise typer.Exit(run_batch(target, tasks, workers=workers, out=out, database_url=database_url))
     if not task:
-        fail('there is no task: wesichain run file.py:agent "...", or a file of tasks: tasks.jsonl')
-    raise typer.Exit(run_task(found, task, DisplayOptions(as_json, quiet, not no_record, runs)))
+        fail("there is no task: 'wesichain run --help' says how to give one, or a file of them")
+    raise typer.Exit(run_task(target, readable(task), DisplayOptions(as_json, quiet, not no_record, runs)))
 
 
 def demo(

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from asyncio import FIRST_COMPLETED
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -14,28 +14,25 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from wesichain.agent import Agent, Approve, ApproveWith, Decision, Provide, Refuse
-from wesichain.core.internal import dump_json, home_folder, parse_json, to_plain
-from wesichain.errors import CodecError
+from wesichain.agent import Agent, Interrupted
+from wesichain.core.internal import PendingCall, dump_json, home_folder, to_plain
 from wesichain.platform.terminal import ENDING_SIGNALS, handle_signal
 from wesichain.tools import CancellationToken
 from wesichain.trace import Recorder, redact
 from wesichain.web.internal import AllRuns, Filter, RunStore
 
-from .loading import open_target
-from .options import AgentFilter, AgentName, Json, NoRecord, Url
-from .terminal import CTRL_C, OK, echo, fail, note, print_json, table
+from .decisions import Run, approvals, approve, deciding_words, provide, query, refuse
+from .options import AgentFilter, AgentName, Deps, Json, NoRecord, Url, database_words
+from .target import Target
+from .terminal import CTRL_C, OK, command, echo, fail, note, print_command, print_json, table
 from .traces import After, durable_of, folder, is_stuck, list_runs, moment
 
 if TYPE_CHECKING:
     from wesichain.durable import DurableAgent, DurableGraph, DurableRuns, PendingDecision, RunSummary
 
 app = typer.Typer(
-    no_args_is_help=True, help="Durable runs: list, count, show, decide, cancel, resume, prune."
+    no_args_is_help=True, add_completion=False, help="Durable runs: list, count, show, decide, cancel, prune."
 )
-
-Run = Annotated[str, typer.Argument(help="The id of a run.")]
-Token = Annotated[str, typer.Argument(help="The token of a waiting call, as 'runs show' prints it.")]
 
 
 @app.command("list")
@@ -76,7 +73,7 @@ def list_(
 @app.command()
 def stats(*, database_url: Url = None, agent: AgentFilter = None, as_json: Json = False) -> None:
     """Show the length of each queue and the number of its live workers, for people and autoscalers."""
-    found = _query(database_url, lambda runs: runs.stats(), agent=agent)
+    found = query(database_url, lambda runs: runs.stats(), agent=agent)
     if as_json:
         print_json([to_plain(one) for one in found])
         return
@@ -89,13 +86,17 @@ def stats(*, database_url: Url = None, agent: AgentFilter = None, as_json: Json 
 
 @app.command()
 def show(run: Run, *, database_url: Url = None, as_json: Json = False) -> None:
-    """Show the state of a run, and its waiting calls."""
+    """Show the state of a run, and its waiting calls with the commands that decide on them."""
+    folder = approvals()
+    if folder.has(run):
+        _show_waiting(folder.outcome(run), as_json=as_json)
+        return
 
     async def read(runs: DurableRuns) -> tuple[RunSummary, list[PendingDecision]]:
         summary = await runs.show(run)
         return summary, [] if summary.parent else await runs.pending(run)
 
-    summary, pending = _query(database_url, read)
+    summary, pending = query(database_url, read)
     if as_json:
         print_json({**to_plain(summary), "pending": [to_plain(item) for item in pending]})
         return
@@ -114,74 +115,41 @@ def show(run: Run, *, database_url: Url = None, as_json: Json = False) -> None:
     ):
         if value:
             echo(f"{name:8} {value}")
+    _show_pending(run, pending, database_url)
+
+
+def _show_waiting(outcome: Interrupted[Any], *, as_json: bool) -> None:
+    """Show a run of this user that waits in the folder of approvals."""
+    shown = {"run_id": outcome.run_id, "task": outcome.user_input, "status": "interrupted"}
+    if as_json:
+        print_json({**shown, "pending": [to_plain(item) for item in outcome.pending]})
+        return
+    for name, value in shown.items():
+        echo(f"{name.removesuffix('_id'):8} {value}")
+    _show_pending(outcome.run_id, outcome.pending, None)
+    echo(f"then     {command('resume', outcome.run_id)}")
+
+
+def _show_pending(
+    run: str, pending: Iterable[PendingCall | PendingDecision], database_url: str | None
+) -> None:
     for item in pending:
         above = "".join(f"{agent} > " for agent in item.scope)
         echo(f"waits    {above}{item.call.name} {dump_json(redact(to_plain(item.call.args)))}")
-        answer, end = ("provide", " --value JSON") if item.external else ("approve", "")
-        echo(f"         wesichain runs {answer} {run} {item.token}{end}")
+        echo(f"         {command(*deciding_words(run, item, database_url))}")
 
 
-@app.command()
-def approve(
-    run: Run,
-    token: Token,
-    *,
-    database_url: Url = None,
-    args: Annotated[str | None, typer.Option(help="Other arguments for the call, as JSON.")] = None,
-) -> None:
-    """Approve a waiting call, unchanged or with other arguments."""
-    decision: Decision = Approve()
-    if args is not None:
-        try:
-            decision = ApproveWith(parse_json(args))
-        except CodecError as error:
-            fail(f"--args: {error}")
-    _decide(database_url, run, token, decision)
-
-
-@app.command()
-def refuse(
-    run: Run,
-    token: Token,
-    *,
-    database_url: Url = None,
-    reason: Annotated[str, typer.Option(help="The reason, for the model.")] = "",
-) -> None:
-    """Refuse a waiting call."""
-    _decide(database_url, run, token, Refuse(reason) if reason else Refuse())
-
-
-@app.command()
-def provide(
-    run: Run,
-    token: Token,
-    *,
-    database_url: Url = None,
-    value: Annotated[str | None, typer.Option(help="The result of the call, as JSON.")] = None,
-    error: Annotated[str | None, typer.Option(help="The error of the call, for the model.")] = None,
-) -> None:
-    """Provide the result, or the error, of an external call."""
-    if (value is None) == (error is None):
-        fail("give the result of the call: --value JSON, or --error TEXT")
-    try:
-        decision = Provide(error=error) if value is None else Provide(parse_json(value))
-    except CodecError as wrong:
-        fail(f"--value: {wrong}")
-    _decide(database_url, run, token, decision)
+app.command()(approve)
+app.command()(refuse)
+app.command()(provide)
 
 
 @app.command()
 def cancel(run: Run, *, database_url: Url = None) -> None:
     """Cancel a run, in any state and on any machine."""
-    _query(database_url, lambda runs: runs.cancel(run))
-    note(f"{run} is cancelled; 'wesichain runs resume {run}' continues it")
-
-
-@app.command()
-def resume(run: Run, *, database_url: Url = None) -> None:
-    """Queue a run again that was cancelled or has failed, or whose calls have been decided."""
-    state = _query(database_url, lambda runs: runs.resume(run))
-    note(f"{run} is {state}")
+    query(database_url, lambda runs: runs.cancel(run))
+    url = database_words(database_url) or database_words(f"sqlite:///{home_folder() / 'durable.db'}")
+    print_command(f"{run} is cancelled; continue it", "resume", run, *url)
 
 
 @app.command()
@@ -192,34 +160,8 @@ def prune(
     agent: AgentFilter = None,
 ) -> None:
     """Erase runs that ended long ago. Runs that wait for a decision stay."""
-    number = _query(database_url, lambda runs: runs.prune(older_than=older_than), agent=agent)
+    number = query(database_url, lambda runs: runs.prune(older_than=older_than), agent=agent)
     note(f"{number} runs were erased")
-
-
-def _decide(database_url: str | None, run: str, token: str, decision: Decision) -> None:
-    async def decide(runs: DurableRuns) -> tuple[str, int]:
-        await runs.approve(run, token, decision)
-        return await runs.status(run), len(await runs.pending(run))
-
-    state, left = _query(database_url, decide)
-    note(f"decided; {run} is {state}" + (f", {left} more calls wait" if left else ""))
-
-
-def _query(
-    database_url: str | None,
-    question: Callable[[DurableRuns], Coroutine[Any, Any, Any]],
-    *,
-    agent: str | None = None,
-) -> Any:
-    """Open the database and run a query."""
-
-    async def ask() -> Any:
-        from wesichain.durable import DurableRuns  # it takes a second to load: no other command pays for it
-
-        async with DurableRuns(database_url, agent=agent) as runs:
-            return await question(runs)
-
-    return asyncio.run(ask())
 
 
 def worker(
@@ -230,6 +172,7 @@ def worker(
     concurrency: Annotated[
         int | None, typer.Option(min=1, help="How many runs at once; by default the object's setting, or 10.")
     ] = None,
+    deps: Deps = None,
     adopt: Annotated[
         bool, typer.Option("--adopt", help="Also continue runs of other versions of the program.")
     ] = False,
@@ -246,26 +189,27 @@ def worker(
         "on_change": "adopt" if adopt else None,
     }
     recorders = [] if no_record else [Recorder(home_folder() / "runs")]
-    raise typer.Exit(asyncio.run(_serve(agent, settings, recorders, grace=grace)))
+    raise typer.Exit(asyncio.run(_serve(Target.of(agent, deps=deps), settings, recorders, grace=grace)))
 
 
 @asynccontextmanager
-async def open_durable(target: str) -> AsyncGenerator[DurableAgent[Any] | DurableGraph[Any]]:
+async def open_durable(target: Target) -> AsyncGenerator[DurableAgent[Any] | DurableGraph[Any]]:
     """Open the durable agent or graph that a target names or makes, with its own settings.
 
     A plain agent becomes a durable one with the default settings.
     """
     from wesichain.durable import DurableAgent, DurableGraph  # slow to load: no other command pays for it
 
-    async with open_target(target, Agent, DurableAgent, DurableGraph) as found:
+    async with target.open((Agent, DurableAgent, DurableGraph)) as found:
         durable: DurableAgent[Any] | DurableGraph[Any] = found
         if isinstance(found, Agent):
-            durable = DurableAgent(cast("Any", found))
+            deps = None if target.deps is None else target.open_deps
+            durable = DurableAgent(cast("Any", found), deps=deps)
         yield durable
 
 
 async def _serve(
-    target: str, settings: Mapping[str, Any], recorders: Sequence[Recorder], *, grace: float
+    target: Target, settings: Mapping[str, Any], recorders: Sequence[Recorder], *, grace: float
 ) -> int:
     async with open_durable(target) as found:
         durable = found.configured(**settings, events=recorders)

@@ -1,4 +1,4 @@
-"""learn: teach a playbook from recorded runs that are labelled good or bad."""
+"""playbook learn: teach a playbook from recorded runs that are labelled good or bad."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wesichain.store import read_json_lines
 from wesichain.trace import find_run, load
 
 from .options import Domain, Playbook, Runs
-from .playbooks import EmbedderName, open_playbook
+from .playbooks import EmbedderName, app, open_playbook
 from .terminal import echo, fail, note
 
 
@@ -28,6 +28,7 @@ class _Label(Value):
     by: str | None = None
 
 
+@app.command()
 def learn(
     runs: Annotated[list[str] | None, typer.Argument(help="Ids of runs, or their files.")] = None,
     *,
@@ -59,7 +60,7 @@ def learn(
         marks = [*_labelled(_read(labels), runs or [], good=good, bad=bad, why=why)]
     if not marks:
         fail(
-            "label runs as good or bad: wesichain learn RUN --good, --labels FILE, or mark them in "
+            "no run is labelled as good or bad: 'wesichain playbook learn --help' says how, or mark them in "
             "'wesichain serve'"
         )
     with open_playbook(playbook, embedder, create=True) as book:
@@ -87,7 +88,7 @@ def _labels_from_options(runs: Sequence[str], *, good: bool, bad: bool, why: str
     if runs and ((good and bad) or not (good or bad or why)):
         raise ConfigError("label the runs: --good or --bad")
     if not runs and (good or bad or why):
-        raise ConfigError("name the runs: wesichain learn RUN --good")
+        raise ConfigError("name the runs that the label is for, by their ids or files")
     is_good = good if good or bad else None
     yield from (_Label(run, is_good, why, "owner" if why else None) for run in runs)
 

@@ -8,14 +8,19 @@ import inspect
 import os
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+)
 from pathlib import Path
 from sysconfig import get_paths
 from traceback import extract_tb
 from types import ModuleType
 from typing import Any, cast
 
-from wesichain.agent import Agent
+from wesichain.core.internal import opened
 from wesichain.errors import ConfigError
 from wesichain.tools import Tool, TypedTool
 
@@ -70,18 +75,12 @@ def _is_tool(value: object) -> bool:
     return isinstance(value, Tool) or is_class
 
 
-def load_agent(target: str) -> Agent[Any]:
-    """Load an agent by `path/to/file.py:name` or `package.module:name`: the object, or a factory of it."""
-    found: Agent[Any] = load_object(target, Agent)
-    return found
-
-
 @asynccontextmanager
 async def open_target(target: str, *wanted: type) -> AsyncGenerator[Any]:
     """Open the object that a target names, for the duration of a block; check its type if any are given.
 
     The target is the object, which has a method `run`, or a factory of it: a function without arguments, sync
-    or async, or an async context manager, which is closed with the block: for resources such as the
+    or async, or a context manager, sync or async, which is closed with the block: for resources such as the
     connection to an MCP server.
     """
     found = _call_factory(_load(target), wanted, target)
@@ -91,12 +90,25 @@ async def open_target(target: str, *wanted: type) -> AsyncGenerator[Any]:
         except Exception as error:
             raise _user_error(f"{target!r} cannot be made", error) from error
     is_agent = hasattr(found, "run")
-    if isinstance(found, AbstractAsyncContextManager) and not is_agent:
-        manager: AbstractAsyncContextManager[Any] = cast("Any", found)
-        async with manager as made:
-            yield _of_type(made, wanted, target)
-    else:
+    async with AsyncExitStack() as stack:
+        if isinstance(found, AbstractAsyncContextManager) and not is_agent:
+            found = await stack.enter_async_context(cast("AbstractAsyncContextManager[Any]", found))
+        elif isinstance(found, AbstractContextManager) and not is_agent:
+            found = stack.enter_context(cast("AbstractContextManager[Any]", found))
         yield _of_type(found, wanted, target)
+
+
+@asynccontextmanager
+async def open_deps(target: str) -> AsyncGenerator[Any]:
+    """Open the deps that a target names, for the duration of a block: an object, or what a function makes."""
+    make = _load(target)
+    async with AsyncExitStack() as stack:
+        if callable(make):
+            try:
+                make = await stack.enter_async_context(opened(make))
+            except Exception as error:
+                raise _user_error(f"--deps {target}: the deps cannot be made", error) from error
+        yield make
 
 
 def _of_type(found: Any, wanted: tuple[type, ...], target: str) -> Any:
@@ -109,17 +121,7 @@ def _of_type(found: Any, wanted: tuple[type, ...], target: str) -> Any:
 
 def load_object(target: str, wanted: type) -> Any:
     """Load the object that a target names; if that has another type and is callable, call it."""
-    found = _load(target)
-    made = _call_factory(found, (wanted,), target)
-    is_coroutine = inspect.iscoroutine(made)
-    if is_coroutine or (hasattr(made, "__aenter__") and not hasattr(made, "run")):
-        if is_coroutine:
-            made.close()
-        raise ConfigError(
-            f"{target!r} makes its agent in an event loop, which 'wesichain worker', 'eval' and 'api' take; "
-            f"here an Agent is needed, or a plain function that returns one"
-        )
-    return _of_type(made, (wanted,), target)
+    return _of_type(_call_factory(_load(target), (wanted,), target), (wanted,), target)
 
 
 def _call_factory(found: Any, wanted: tuple[type, ...], target: str) -> Any:
@@ -170,9 +172,22 @@ def _imported(name: str) -> ModuleType:
         raise _user_error(f"{name} cannot be loaded", error) from error
 
 
+_loaded: dict[Path, tuple[tuple[int, int], ModuleType]] = {}  # with the time and the size of the file
+
+
 def _module_from(path: Path) -> ModuleType:
+    """Load a file, once while it does not change: the classes of an agent and of its deps are the same."""
     if not path.is_file():
         raise ConfigError(f"there is no file {path}")
+    state, key = path.stat(), path.resolve()
+    version = (state.st_mtime_ns, state.st_size)
+    known = _loaded.get(key)
+    if known is None or known[0] != version:
+        known = _loaded[key] = (version, _executed(path))
+    return known[1]
+
+
+def _executed(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"wesichain_user_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ConfigError(f"{path} is not a Python file")

@@ -1,4 +1,4 @@
-"""doctor and models: what is installed and configured, and the local models."""
+"""doctor: what is installed and configured, and the local models."""
 
 from __future__ import annotations
 
@@ -30,8 +30,20 @@ KEYS = (
 )
 
 
-def doctor() -> None:
+def doctor(
+    *,
+    models: Annotated[bool, typer.Option("--models", help="List the known local models instead.")] = False,
+    fetch: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Download this local model into the cache.")
+    ] = None,
+) -> None:
     """List what is installed, what is configured, and what is missing."""
+    if fetch is not None:
+        echo(str(fetch_model(find_model(fetch), progress=StderrProgress())))
+        return
+    if models:
+        _list_models()
+        return
     with waiting("checking"):
         rows = [*_python(), *_extras(), *_keys(), *_servers(), *_home()]
     table(("", "what", "state", "what to do"), rows)
@@ -108,17 +120,11 @@ def _home() -> Iterator[Row]:
         yield "!!", "data folder", f"{home} cannot be written", "set WESICHAIN_HOME to a folder of yours"
     models = Path(os.environ.get("WESICHAIN_MODELS") or home / "models")
     count = len(list(models.glob("*.gguf"))) if models.is_dir() else 0
-    hint = "" if count else "wesichain models --fetch qwen2.5-coder-0.5b"
+    hint = "" if count else "wesichain doctor --fetch qwen2.5-coder-0.5b"
     yield ("ok" if count else "--"), "local models", f"{count} in {models}", hint
 
 
-def models(
-    fetch: Annotated[str | None, typer.Option(help="Download this model into the cache.")] = None,
-) -> None:
-    """List the known local models, and whether they are on this machine."""
-    if fetch is not None:
-        echo(str(fetch_model(find_model(fetch), progress=StderrProgress())))
-        return
+def _list_models() -> None:
     table(
         ("model", "size", "licence", "here", "about"),
         (

@@ -7,14 +7,13 @@ import shlex
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from wesichain.agent import Agent
 from wesichain.errors import ConfigError
 from wesichain.tools import ToolSet, ToolWarning
 
@@ -58,20 +57,15 @@ def mcp(
     asyncio.run(serve_stdio(registry, name=tools.stem, approved=approved))
 
 
-async def connect(
-    servers: Sequence[str],
-    protocol: str | None,
-    build: Callable[[Sequence[Any]], Agent[Any]],
-    stack: AsyncExitStack,
-) -> Agent[Any]:
-    """Make an agent with the tools of servers, each a URL or a command. The stack closes the connections.
+async def server_tools(servers: Sequence[str], protocol: str | None, stack: AsyncExitStack) -> list[Any]:
+    """The tools of servers, each a URL or a command. The stack closes the connections.
 
     `protocol` is the newest protocol version to use; by default the newest that is known.
     """
-    from wesichain.tools.mcp import McpServer
-
     tools: list[Any] = []
     for text in servers:
+        from wesichain.tools.mcp import McpServer
+
         newest: Any = {} if protocol is None else {"protocol": protocol}
         if text.startswith(("http://", "https://")):
             server = McpServer.http(text, **newest)
@@ -81,7 +75,7 @@ async def connect(
             tools += (await stack.enter_async_context(server)).tools
         for name, why in server.left_out.items():
             note(f"{server.name}: the tool {name} is left out: {why}")
-    return build(tools)
+    return tools
 
 
 def _words(command: str) -> list[str]:

@@ -14,12 +14,13 @@ from wesichain.errors import ConfigError
 
 from .loading import load_object
 from .options import Yes
-from .terminal import confirm, echo, fail, is_interactive, table
+from .terminal import command, confirm, echo, fail, is_interactive, table
 
 if TYPE_CHECKING:
     from wesichain.learning import Embedder, Playbook
 
 app = typer.Typer(
+    add_completion=False,
     no_args_is_help=True,
     help="Lessons: list, show, search, record, promote, quarantine, forget, rollback and more.",
 )
@@ -49,17 +50,18 @@ def open_playbook(
         fail(error)
 
 
-def playbook_options(path: Path | None, domain: str) -> dict[str, Any]:
-    """The agent options for the playbook in a folder, which stays open while the command runs."""
-    if path is None:
-        return {}
+@contextmanager
+def open_for_runs(path: Path, domain: str) -> Generator[Playbook]:
+    """Open the playbook that runs take advice from. It has to exist."""
     if not path.is_dir():
-        fail(f"--playbook {path}: there is no such folder; 'wesichain learn' or 'playbook record' makes one")
+        raise ConfigError(
+            f"--playbook {path}: there is no such folder; make it: 'wesichain playbook record --help'"
+        )
     from wesichain.learning import Playbook
 
-    book = Playbook.open(path)
-    book.bullets(domain)  # raises for an invalid name now, not at the first run
-    return {"playbook": book, "domain": domain}
+    with Playbook.open(path) as book:
+        book.bullets(domain)  # raises for an invalid name now, not at the first run
+        yield book
 
 
 def load_embedder(target: str) -> Embedder:
@@ -105,7 +107,8 @@ def show(bullet: Bullet, *, path: PlaybookFolder = None, embedder: EmbedderName 
     with open_playbook(path, embedder) as book:
         found = book.get(bullet)
         if found is None:
-            fail(f"there is no bullet {bullet!r}; 'wesichain playbook list DOMAIN' shows their ids")
+            words = () if path is None else ("--path", str(path.absolute()))
+            fail(f"there is no bullet {bullet!r}; list the domains: {command('playbook', 'list', *words)}")
         for name in found.__dataclass_fields__:
             echo(f"{name:18} {getattr(found, name)}")
         echo(f"{'evidence':18} {book.evidence(bullet)}")

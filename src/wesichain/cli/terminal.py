@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterable
@@ -23,13 +24,18 @@ from wesichain.platform.terminal import discard_typed, handle_signal, typed_line
 from wesichain.tools import CancellationToken, validate_json
 from wesichain.trace import neutralise, redact
 
+_PIPE_WIDTH = 100_000
 OK, FAILED, WRONG_USE, INTERRUPTED, CTRL_C = 0, 1, 2, 3, 130
 
 
 @cache
 def _console(*, stderr: bool) -> Console:
-    """A console, created on first use: it reads the terminal's properties and the environment then."""
-    return Console(stderr=stderr, highlight=False, soft_wrap=True)
+    """A console, created on first use: it reads the terminal's properties and the environment then.
+
+    What reads a pipe has no width: a table has its columns whole there.
+    """
+    width = None if (sys.stderr if stderr else sys.stdout).isatty() else _PIPE_WIDTH
+    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=True)
 
 
 def fail(message: object, status: int = WRONG_USE) -> NoReturn:
@@ -64,6 +70,18 @@ def print_json(value: object) -> None:
 def note(text: str) -> None:
     """Print a dim line on standard error."""
     print_line("[dim]{}[/dim]", text)
+
+
+def print_command(purpose: str, *words: str, folder: str | None = None) -> None:
+    """Print a command on standard error: it can be typed unchanged, in any folder."""
+    line = f"{purpose}: {neutralise(command(*words, folder=folder), newlines=False)}"
+    _console(stderr=True).print(f"[dim]{escape(line)}[/dim]")
+
+
+def command(*words: str, folder: str | None = None) -> str:
+    """A command line that can be typed unchanged, in any folder, or in the one that it changes to."""
+    line = shlex.join(["wesichain", *words])
+    return line if folder is None else f"cd {shlex.quote(folder)} && {line}"
 
 
 def progress() -> Progress:
@@ -123,9 +141,9 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     _console(stderr=False).print(shown)
 
 
-def on_ctrl_c(handler: Callable[[], object]) -> None:
-    """Call a function in the running event loop on Ctrl-C."""
-    handle_signal(signal.SIGINT, handler)
+def on_ctrl_c(handler: Callable[[], object]) -> Callable[[], None]:
+    """Call a function in the running event loop on Ctrl-C; return what ends that."""
+    return handle_signal(signal.SIGINT, handler)
 
 
 def is_interactive() -> bool:
@@ -135,6 +153,11 @@ def is_interactive() -> bool:
 _QUESTION = "approve? [y]es, [n]o, or other arguments as JSON [n]: "
 _FIELDS = "the answer, as JSON (empty: decline): "
 _RESULT = "its result, as JSON or text (empty: it failed): "
+
+
+def readable(text: str) -> str:
+    """A text from the command line, whose bytes that are not UTF-8 are replaced."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def read_line(question: str) -> str | None:
@@ -181,6 +204,8 @@ async def ask_for_decisions(
         print_line(f"[yellow]{what}:[/yellow] {{}}", f"{item.call.name} {dump_json(shown)}")
         if shown != args:
             note("secrets in the arguments are hidden here; the call has them")
+        if item.why:
+            note(str(redact(item.why)))
         if item.question is not None:
             answered = await _answer(item.question, stop)
             if answered is None:

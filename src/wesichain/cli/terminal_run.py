@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import uuid4
@@ -20,6 +20,8 @@ from wesichain.tools import CancellationToken
 from wesichain.trace import ConsoleSink, Recorder, Recording
 from wesichain.web import ApprovalFolder, fork
 
+from .options import runs_words
+from .target import StoredTarget, Target
 from .terminal import (
     CTRL_C,
     FAILED,
@@ -30,14 +32,12 @@ from .terminal import (
     is_interactive,
     note,
     on_ctrl_c,
+    print_command,
     print_line,
     write,
 )
 
 _PIECE = 0.25  # seconds of text that are recorded as one delta
-
-# An agent, or an async factory of it, which puts what has to be closed on the stack.
-Program: TypeAlias = Agent[Any] | Callable[[AsyncExitStack], Awaitable[Agent[Any]]]
 
 
 class DisplayOptions(Value):
@@ -146,93 +146,136 @@ class ConsoleDisplay(EventSink):
                 pass
 
 
-def run_task(agent: Program, task: str, shown: DisplayOptions, **options: Any) -> int:
+class Opened(Value):
+    """An agent that is open, and the target that opened it, if it came from one."""
+
+    agent: Agent[Any]
+    target: Target | None = None
+
+    @asynccontextmanager
+    async def run_options(self) -> AsyncGenerator[dict[str, Any]]:
+        """The keyword arguments of one run."""
+        if self.target is None:
+            yield {}
+        else:
+            async with self.target.run_options() as options:
+                yield options
+
+    def approvals(self) -> ApprovalFolder:
+        """The folder of approvals, which stores the target beside the runs that wait."""
+        stored = None if self.target is None else StoredTarget.of(self.target, self.agent).written()
+        return ApprovalFolder(home_folder() / "approvals", program=stored)
+
+
+Program: TypeAlias = Agent[Any] | Target
+# Starts a run of the agent with these keyword arguments.
+Start: TypeAlias = Callable[[Agent[Any], dict[str, Any]], Awaitable[Outcome[Any]]]
+
+
+@asynccontextmanager
+async def open_program(program: Program) -> AsyncGenerator[Opened]:
+    """Open an agent, for the duration of a block."""
+    if isinstance(program, Target):
+        async with program.open() as agent:
+            yield Opened(agent, program)
+    else:
+        yield Opened(program)
+
+
+def run_task(program: Program, task: str, shown: DisplayOptions) -> int:
     """Run a task and return the exit status."""
 
-    async def start(agent: Agent[Any], shared: dict[str, Any]) -> Outcome[Any]:
-        return await agent.outcome(task, **shared, **options)
+    async def run() -> int:
+        async with open_program(program) as opened:
+            if opened.target is not None:
+                opened.target.fetch_model()
+            return await perform(opened, starting(task), shown)
 
-    return _execute(agent, start, shown, options.get("conversation"))
-
-
-def resume_run(agent: Program, run_id: str, shown: DisplayOptions) -> int:
-    """Resume an interrupted run with the decisions in the folder of approvals, and those of the user."""
-    folder = ApprovalFolder(home_folder() / "approvals")
-
-    async def start(agent: Agent[Any], shared: dict[str, Any]) -> Outcome[Any] | None:
-        decisions = dict(folder.decisions(run_id))
-        waiting = [item.pending for item in folder.pending() if item.run_id == run_id]
-        if waiting:
-            taken = await ask_for_decisions(waiting, shared["cancellation"]) if is_interactive() else None
-            if taken is None:  # the run keeps waiting
-                names = ", ".join(item.call.name for item in waiting)
-                note(f"no decision yet on {names}; decide in 'wesichain serve' or at a terminal")
-                return None
-            decisions |= taken
-        return await agent.runtime.resume(folder.take(run_id), decisions, **shared)
-
-    return _execute(agent, start, shown)
+    return asyncio.run(run())
 
 
-def fork_run(recording: Recording, agent: Program, from_step: int, shown: DisplayOptions) -> int:
+def starting(task: str, **options: Any) -> Start:
+    """The start of a new run of a task."""
+    return lambda agent, shared: agent.outcome(task, **shared, **options)
+
+
+def fork_run(recording: Recording, program: Program, from_step: int, shown: DisplayOptions) -> int:
     """Fork a recorded run: replay it up to a step and continue it live, as a new run."""
 
-    async def start(agent: Agent[Any], shared: dict[str, Any]) -> Outcome[Any]:
-        return await fork(recording, agent, from_step, run_id=uuid4().hex, **shared)
+    async def run() -> int:
+        async with open_program(program) as opened:
+            return await perform(
+                opened,
+                lambda agent, shared: fork(recording, agent, from_step, run_id=uuid4().hex, **shared),
+                shown,
+            )
 
-    return _execute(agent, start, shown)
+    return asyncio.run(run())
 
 
-Start: TypeAlias = Callable[[Agent[Any], dict[str, Any]], Awaitable[Outcome[Any] | None]]
+class CtrlC:
+    """Cancels a token at Ctrl-C, during a block."""
+
+    def __init__(self) -> None:
+        self.token = CancellationToken()
+        self.is_pressed = False
+
+    def __enter__(self) -> CtrlC:
+        self._restore = on_ctrl_c(self._press)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._restore()
+
+    def _press(self) -> None:
+        self.is_pressed = True
+        self.token.cancel("Ctrl-C")
 
 
-def _execute(
-    program: Program, start: Start, shown: DisplayOptions, conversation: RunMemory | None = None
+async def perform(
+    opened: Opened, start: Start, shown: DisplayOptions, memory: RunMemory | None = None
 ) -> int:
+    """Run to the end, ask for approvals at a terminal, and return the exit status."""
     events = shown.sinks()
-    running = _run(program, start, events, stream=shown.is_live, conversation=conversation)
     try:
-        outcome, pressed = asyncio.run(running)
+        with CtrlC() as ctrl_c:
+            async with opened.run_options() as options:
+                shared = {
+                    **options,
+                    "cancellation": ctrl_c.token,
+                    "events": events,
+                    "stream": shown.is_live,
+                }
+                outcome = await start(opened.agent, shared)
+                while isinstance(outcome, Interrupted) and outcome.pending and is_interactive():
+                    decisions = await ask_for_decisions(outcome.pending, ctrl_c.token)
+                    if decisions is None:  # no decisions: the calls are not run
+                        break
+                    outcome = await resumed(opened.agent, outcome, decisions, memory, shared)
+            return _end(outcome, opened, shown, pressed=ctrl_c.is_pressed)
     finally:
         for sink in events:
             if isinstance(sink, LiveRecorder):
                 sink.close()
-    if outcome is None:
-        return CTRL_C if pressed else INTERRUPTED
-    return _end(outcome, shown, pressed=pressed)
 
 
-async def _run(
-    program: Program, start: Start, events: list[EventSink], *, stream: bool, conversation: RunMemory | None
-) -> tuple[Outcome[Any] | None, bool]:
-    """Run, ask for approvals at a terminal, and return the outcome and whether Ctrl-C was pressed."""
-    token = CancellationToken()
-    pressed = False
-
-    def on_interrupt() -> None:
-        nonlocal pressed
-        pressed = True
-        token.cancel("Ctrl-C")
-
-    shared: dict[str, Any] = {"cancellation": token, "events": events, "stream": stream}
-    async with AsyncExitStack() as stack:
-        agent = await program(stack) if callable(program) else program
-        on_ctrl_c(on_interrupt)
-        outcome: Outcome[Any] | None = await start(agent, shared)
-        while isinstance(outcome, Interrupted) and outcome.pending and is_interactive() and not pressed:
-            decisions: Mapping[str, Decision] | None = await ask_for_decisions(outcome.pending, token)
-            if decisions is None:  # no decisions: the calls are not run
-                break
-            try:
-                resumed = await agent.resume(outcome, decisions, conversation=conversation, **shared)
-            except (RunFailedError, RunInterruptedError) as ended:
-                outcome = ended.outcome
-            else:
-                outcome = resumed.outcome
-        return outcome, pressed
+async def resumed(
+    agent: Agent[Any],
+    interrupted: Interrupted[Any],
+    decisions: Mapping[str, Decision],
+    memory: RunMemory | None,
+    shared: dict[str, Any],
+) -> Outcome[Any]:
+    """Resume a run, and return its outcome, whatever that is."""
+    try:
+        result = await agent.resume(interrupted, decisions, conversation=memory, **shared)
+    except (RunFailedError, RunInterruptedError) as ended:
+        outcome: Outcome[Any] = ended.outcome
+        return outcome
+    return result.outcome
 
 
-def _end(outcome: Outcome[Any], shown: DisplayOptions, *, pressed: bool) -> int:
+def _end(outcome: Outcome[Any], opened: Opened, shown: DisplayOptions, *, pressed: bool) -> int:
     match outcome:
         case Completed():
             return OK
@@ -240,14 +283,16 @@ def _end(outcome: Outcome[Any], shown: DisplayOptions, *, pressed: bool) -> int:
             if not shown.is_live:
                 print_line("[red]failed:[/red] {}", str(error))
             if shown.record:
-                note(f"the run is recorded: wesichain trace show {outcome.run_id[:12]}")
+                words = ("trace", "show", outcome.run_id[:12], *runs_words(shown.runs))
+                print_command("the run is recorded", *words)
             return FAILED
         case Interrupted(reason=reason):
             if outcome.pending:
-                ApprovalFolder(home_folder() / "approvals").put(outcome)
+                opened.approvals().put(outcome)
                 names = ", ".join(item.call.name for item in outcome.pending)
                 note(f"not run: {names}; it waits for a decision")
-                note(f"decide in 'wesichain serve', or continue: wesichain ask --resume {outcome.run_id}")
+                print_command("decide in the browser", "serve")
+                print_command("decide and continue", "resume", outcome.run_id)
                 return CTRL_C if pressed else INTERRUPTED
             if pressed:
                 note("cancelled; what happened until then is recorded" if shown.record else "cancelled")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wesichain.agent import Agent, replay
+from wesichain.agent import Agent, Outcome, replay
 from wesichain.core import to_json
 from wesichain.core.internal import home_folder, to_plain
 from wesichain.errors import ReplayMismatchError
@@ -36,16 +36,19 @@ from wesichain.trace import (
 from wesichain.web import export_html
 from wesichain.web.internal import AllRuns, Filter, RunStore
 
-from .loading import chosen_model, load_agent, load_tools
+from .loading import load_tools
 from .options import Database, Instructions, Json, NoRecord, Runs, Tools
+from .target import Target
 from .terminal import FAILED, OK, echo, fail, note, print_json, table, waiting
-from .terminal_run import DisplayOptions, fork_run
+from .terminal_run import DisplayOptions, Program, fork_run, open_program
 
 if TYPE_CHECKING:
     from wesichain.durable import DurableRuns
     from wesichain.durable import RunSummary as DurableRun
 
-app = typer.Typer(no_args_is_help=True, help="Recordings: list, show, replay, diff, export.")
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Recordings: list, show, replay, diff, export."
+)
 Run = Annotated[str, typer.Argument(help="A run's id, the beginning of it, or the path of its file.")]
 After = Annotated[str | None, typer.Option(metavar="RUN", help="The last run of the previous page.")]
 
@@ -80,7 +83,11 @@ def list_(
     durable = None if database_url is None else open_database(database_url)
     found = list_runs(AllRuns(RunStore(where), durable), Filter(search), limit, after, as_json=as_json)
     if not (found or as_json):
-        note(f"no run has {search!r}" if search else f"no runs in {where}; 'wesichain ask' records one")
+        note(
+            f"no run has {search!r}"
+            if search
+            else f"no runs in {where}; 'wesichain ask --help' says how to record one"
+        )
 
 
 def list_runs(
@@ -115,6 +122,7 @@ def _plain(run: RunSummary | DurableRun, store: RunStore) -> dict[str, Any]:
         "run_id": run.run_id,
         "started_at": run.started_at,
         "status": store.status(run),
+        "agent": run.agent,
         "model": run.model,
         "steps": run.steps,
         "task": run.user_input,
@@ -136,7 +144,7 @@ def _row(run: RunSummary | DurableRun, store: RunStore) -> tuple[object, ...]:
     cost = "" if plain["cost"] is None else f"{plain['cost']:.4f}"
     # Commands take the whole id of a durable run, and the beginning of a recording's.
     name = run.run_id[:12] if durable is None else run.run_id
-    return name, "" if durable is None else durable.agent, plain["status"], when[:16], *figures, cost, task
+    return name, plain["agent"], plain["status"], when[:16], *figures, cost, task
 
 
 def durable_of(runs: Sequence[RunSummary | DurableRun]) -> list[DurableRun]:
@@ -199,11 +207,16 @@ def replay_(
                 fork_run(found, program, from_step, DisplayOptions(record=not no_record, runs=runs))
             )
         with waiting(f"replaying {len(found.events):,} events"):
-            outcome = asyncio.run(replay(found, program))
+            outcome = asyncio.run(_replayed(found, program))
     except ReplayMismatchError as error:
         hint = "; give its tools by --tools or --agent" if found.tools and not (agent or tools) else ""
         fail(f"{error}{hint}", FAILED)
     echo(f"{len(outcome.events)} events replayed, all the same")
+
+
+async def _replayed(found: Recording, program: Program) -> Outcome[Any]:
+    async with open_program(program) as opened:
+        return await replay(found, opened.agent)
 
 
 def _program(
@@ -214,11 +227,11 @@ def _program(
     model: str | None,
     *,
     live: bool,
-) -> Agent[Any]:
-    if agent is not None:
-        return load_agent(agent)
-    chosen: Any = chosen_model(model) if live else ScriptedLlm((), model=found.model)  # not called
-    return Agent(chosen, tools=load_tools(tools) if tools else [], instructions=instructions)
+) -> Program:
+    if agent is not None or live:
+        return Target.of(agent, model=model, tools=tools, instructions=instructions)
+    not_called = ScriptedLlm((), model=found.model)
+    return Agent(not_called, tools=load_tools(tools) if tools else [], instructions=instructions)
 
 
 @app.command("diff")
@@ -284,7 +297,7 @@ def cases(
     runs: Runs = None,
     database_url: Database = None,
 ) -> None:
-    """Make cases for 'wesichain eval' from good runs: task, answer and tools, to be reviewed."""
+    """Make cases for evaluations from good runs: task, answer and tools, to be reviewed."""
     lines = [f"{to_json(case_of(recording(name, runs, database_url)))}\n" for name in run]
     if output is None:
         echo("".join(lines).rstrip())

@@ -85,7 +85,8 @@ class PendingCall(Value, omit_defaults=True):
     `scope` names the agents above the run that made the call, outermost first. An `external` call is not run
     here; `Provide` gives its result. A call with a `question` has started and waits for the answer:
     `Provide({...})` with its fields. `parameters` is the schema of the arguments, so that `ApproveWith` can
-    be checked without the program.
+    be checked without the program. `why` says why a person is asked, if it is not a rule of the tool itself:
+    which values come from no person, and where they stand (see `Flow`).
     """
 
     call: ToolCall
@@ -95,6 +96,7 @@ class PendingCall(Value, omit_defaults=True):
     external: bool = False
     question: Question | None = None
     parameters: Mapping[str, JsonValue] | None = None
+    why: str = ""
 
 
 class Approve(Value):
@@ -149,9 +151,9 @@ class Decided(Value):
 class RunStarted(RunEvent):
     """A run starts, or is resumed after an interruption (`resumed`), with the decisions on its calls.
 
-    All events of a log have the `run_id` of the outermost run; for a nested run, `agent` is the name of its
-    agent and `own_id` its own id. `instructions` are set if they belong to this run alone: a function of the
-    agent returned them, or the caller passed them.
+    `agent` is the name of the agent that the run began with. All events of a log have the `run_id` of the
+    outermost run; `own_id` is the own id of a nested run. `instructions` are set if they belong to this run
+    alone: a function of the agent returned them, or the caller passed them.
     """
 
     kind: ClassVar[str] = "run_started"
@@ -191,6 +193,8 @@ class ModelResponded(RunEvent):
     """The complete reply, and its cost at the price of its model.
 
     A reply that is `set_aside` was paid for but not used: a middleware called the model again, or refused.
+    A reply that is `refused` was not accepted as the answer, by a guard or a check; clients of a service
+    receive it without its content.
     """
 
     kind: ClassVar[str] = "model_responded"
@@ -198,6 +202,7 @@ class ModelResponded(RunEvent):
     duration_ms: float
     cost: float = 0.0
     set_aside: bool = False
+    refused: bool = False
 
 
 class OutputDelta(RunEvent):
@@ -314,6 +319,7 @@ class ToolCompleted(RunEvent):
     duration_ms: float
     parts: tuple[Part, ...] = ()
     finish: bool = False  # the value ends the run as its answer
+    refused: bool = False  # the value was to end the run and was refused; clients of a service get no value
 
 
 class StepFailed(RunEvent):

@@ -7,6 +7,7 @@ from .codec import check_depth as check_depth
 from .codec import dump_json as dump_json
 from .codec import find_json_object as find_json_object
 from .codec import form_of as form_of
+from .codec import form_to_json as form_to_json
 from .codec import forms_in as forms_in
 from .codec import forms_to_jsonl as forms_to_jsonl
 from .codec import from_plain as from_plain
@@ -68,6 +69,8 @@ from .masking import placeholder as placeholder
 from .masking import replace_spans as replace_spans
 from .messages import FinishReason as FinishReason
 from .messages import StreamItem as StreamItem
+from .opening import makes_contexts as makes_contexts
+from .opening import opened as opened
 from .plain_text import readings as readings
 from .positions import positions_of as positions_of
 from .protocols import HEADING as HEADING
@@ -89,12 +92,14 @@ from .secret_names import is_secret_name as is_secret_name
 from .secret_names import may_be_secret_name as may_be_secret_name
 from .secrets import PLACEHOLDER as PLACEHOLDER
 from .secrets import SECRETS as SECRETS
+from .secrets import SecretIndex as SecretIndex
 from .secrets import environment_secrets as environment_secrets
 from .secrets import register_fields as register_fields
 from .secrets import register_named as register_named
 from .secrets import register_recent as register_recent
 from .secrets import register_secret as register_secret
 from .secrets import register_url as register_url
+from .secrets import sent_secrets as sent_secrets
 from .settings import NO_SETTINGS as NO_SETTINGS
 from .settings import Caching as Caching
 from .settings import Reasoning as Reasoning

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing_extensions import override
 
 from .plain_text import readings
-from .secrets import PLACEHOLDER, SECRETS, environment_secrets
+from .secrets import PLACEHOLDER, SECRETS, SecretIndex, environment_secrets
 
 
 def placeholder(label: str) -> str:
@@ -32,12 +32,15 @@ def replace_spans(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
     return "".join((*out, text[done:]))
 
 
-def mask_secrets(text: str) -> str:
+def mask_secrets(text: str, *, sent: SecretIndex | None = None) -> str:
     """Replace the values of registered secrets and of secret environment variables, in any encoding.
 
-    For the texts of any room. `wesichain.trace.redact` also finds other secrets, by their form.
+    `sent` are further values, of one client (`sent_secrets`). For the texts of any room:
+    `wesichain.trace.redact` also finds other secrets, by their form.
     """
-    searches = ((environment_secrets().find, "environment"), (SECRETS.find, "registered"))
+    searches = [(environment_secrets().find, "environment"), (SECRETS.find, "registered")]
+    if sent:
+        searches.append((sent.find, "sent"))
     return replace_spans(
         text,
         (

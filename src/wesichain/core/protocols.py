@@ -71,6 +71,7 @@ class LlmTraits(Value):
         False  # its prompt ends with a tag such as <think>, and replies have only the closing one
     )
     text_calls: bool = False  # a reply whose text consists of tool calls is run
+    family: str = ""  # the row of `FAMILIES` that says how its template marks text; else its name decides
 
     @property
     def takes_all_parts(self) -> bool:

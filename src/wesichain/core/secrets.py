@@ -9,6 +9,7 @@ import weakref
 from base64 import b64decode, b64encode
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache, lru_cache
 from threading import RLock
@@ -184,6 +185,25 @@ def register_named(values: Mapping[str, str] | None, *, owner: object | None = N
             scheme, _, rest = value.strip().partition(" ")
             for secret in (value, rest, _password(rest) if scheme.lower() == "basic" else ""):
                 register_secret(secret, owner=owner)
+
+
+def sent_secrets(url: str | None, headers: Mapping[str, str] | None) -> SecretIndex:
+    """All values in an address and in headers that a server receives and may repeat, whatever their names.
+
+    They are too many to be masked everywhere: for the errors of one client.
+    """
+    from urllib.parse import parse_qsl, unquote, urlsplit
+
+    found: set[str] = set()
+    with suppress(ValueError):
+        parts = urlsplit(url or "")
+        found |= {unquote(parts.username or ""), unquote(parts.password or "")}
+        for name, value in parse_qsl(parts.query, keep_blank_values=True):
+            found.add(value or name)
+    for value in (headers or {}).values():
+        scheme, _, rest = value.strip().partition(" ")
+        found |= {value.strip(), rest.strip(), _password(rest) if scheme.lower() == "basic" else ""}
+    return SecretIndex(found)
 
 
 def register_fields(value: object, *, depth: int = 8) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
 from wesichain.agent import Agent, Completed, Failed, Interrupted, Outcome
 from wesichain.core import EventSink, ToolCallingLlm
-from wesichain.core.internal import to_plain
+from wesichain.core.internal import opened, to_plain
 from wesichain.errors import ConfigError
 from wesichain.tools import CancellationToken
 
@@ -35,23 +36,23 @@ async def evaluate(
 ) -> Report:
     """Run every case `repeat` times, at most `at_once` concurrently, and score the outcomes.
 
-    `model` replaces the agent's model. `done` are results of an earlier, interrupted evaluation of the same
-    cases: these runs are skipped. `on_result` is called with each result when it is ready, so that results
-    can be saved even if a later run fails.
+    `deps` are shared by all runs, or a function of the case that makes those of one run: sync, async, or a
+    context manager, which is closed after the run. `model` replaces the agent's model. `done` are results of
+    an earlier, interrupted evaluation of the same cases: these runs are skipped. `on_result` is called with
+    each result when it is ready, so that results can be saved even if a later run fails.
     """
     chosen = tuple(cases)
     _check_arguments(chosen, judge, repeat, at_once)
     found = {(one.case, one.attempt): one for one in done}
     gate = asyncio.Semaphore(at_once)
     options: dict[str, Any] = {"events": [*events], "cancellation": cancellation}
-    if deps is not None:
-        options["deps"] = deps
     if model is not None:
         options["model"] = model
 
     async def one(case: Case, attempt: int) -> None:
         async with gate:
-            outcome = await agent.outcome(case.task, run_id=uuid4().hex, **options)
+            async with _deps_of(case, deps) as own:
+                outcome = await agent.outcome(case.task, run_id=uuid4().hex, **own, **options)
             result = _result(case, attempt, outcome, await scores_of(case, outcome, checks, judge))
         found[case.id, attempt] = result
         if on_result is not None:
@@ -70,6 +71,16 @@ async def evaluate(
             run.cancel()
         await asyncio.gather(*runs, return_exceptions=True)
     return Report(tuple(found[case.id, attempt] for case, attempt in wanted))
+
+
+@asynccontextmanager
+async def _deps_of(case: Case, deps: Any) -> AsyncGenerator[dict[str, Any]]:
+    """The keyword arguments with the deps of a run of a case."""
+    if callable(deps):
+        async with opened(deps, case) as made:
+            yield {"deps": made}
+    else:
+        yield {} if deps is None else {"deps": deps}
 
 
 def _check_arguments(cases: Sequence[Case], judge: Judge | None, repeat: int, at_once: int) -> None:

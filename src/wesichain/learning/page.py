@@ -21,7 +21,7 @@ SHOWN, TRIAL = "Shown", "On trial"
 _HEAD = """# Playbook
 
 Advice for runs. A line that you write or change is yours and is shown verbatim; a line that you delete is
-retired; lines under "On trial" are not shown yet. `wesichain playbook load` applies your changes.
+retired; lines under "On trial" are not shown yet. To apply changes: `wesichain playbook load --help`.
 """
 _LINE = re.compile(r"-\s+(?P<text>.*?)(?:\s*<!--\s*(?P<about>.*?)\s*-->)?\s*")
 _EXPORTED = re.compile(r"<!-- exported:(?P<ids>[^>]*)-->")

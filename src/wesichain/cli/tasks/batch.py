@@ -5,12 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wesichain.agent import Agent
-from wesichain.cli.terminal import CTRL_C, FAILED, INTERRUPTED, OK, note, on_ctrl_c, progress
+from wesichain.cli.options import database_words
+from wesichain.cli.target import Target
+from wesichain.cli.terminal import (
+    CTRL_C,
+    FAILED,
+    INTERRUPTED,
+    OK,
+    note,
+    on_ctrl_c,
+    print_command,
+    progress,
+)
 from wesichain.core import JsonValue
 from wesichain.core.internal import Value, dump_json, is_object, parse_json, to_plain
 from wesichain.errors import CodecError, ConfigError, RunFailedError, RunInterruptedError, WesichainError
@@ -52,7 +63,7 @@ def _task(found: Any, path: Path, number: int) -> BatchTask:
 
 
 def run_batch(
-    agent: Agent[Any], path: Path, *, workers: int, out: Path | None = None, database_url: str | None = None
+    target: Target, path: Path, *, workers: int, out: Path | None = None, database_url: str | None = None
 ) -> int:
     """Run the tasks of a file, and append each result to a file next to it."""
     tasks = read_tasks(path)
@@ -64,34 +75,49 @@ def run_batch(
     if not todo:
         return OK
     url = database_url or f"sqlite:///{path.with_suffix('.runs.db').absolute()}"
-    counts, pressed = asyncio.run(_execute(agent, todo, results, url, workers))
+    states, pressed = asyncio.run(_execute(target, todo, results, url, workers))
+    counts = Counter(states.values())
     summary = ", ".join(f"{number} {state}" for state, number in counts.items()) or "nothing"
     note(f"{summary}; the results are in {results}")
+    for run_id, state in states.items():
+        if state == "interrupted":
+            print_command(f"{run_id} waits", "runs", "show", run_id, *database_words(url))
+    if pressed or counts["interrupted"]:
+        options = ["--workers", str(workers), *database_words(database_url)]
+        options += [] if out is None else ["--out", str(out.absolute())]
+        words = target.words(str(path.absolute()), *options)
+        print_command("continue what has not ended", *words, folder=target.folder)
     if pressed:
-        note("run the command again to continue unfinished runs")
         return CTRL_C
     return FAILED if counts["failed"] else INTERRUPTED if counts["interrupted"] else OK
 
 
 async def _execute(
-    agent: Agent[Any], todo: Sequence[BatchTask], results: Path, url: str, workers: int
-) -> tuple[Counter[str], bool]:
+    target: Target, todo: Sequence[BatchTask], results: Path, url: str, workers: int
+) -> tuple[Mapping[str, str], bool]:
+    """Run the tasks; return the states of their runs, and whether Ctrl-C was pressed."""
     from wesichain.durable import DurableAgent  # slow to import
 
-    counts: Counter[str] = Counter()
+    states: dict[str, str] = {}
+    model = None if target.agent is None else target.model
     gate = asyncio.Semaphore(workers)
     stop = asyncio.Event()
-    on_ctrl_c(stop.set)
-    durable = DurableAgent(agent, "batch", database_url=url, concurrency=workers, on_change="adopt")
     end = CancellationToken()
-    with progress() as shown:
+    async with AsyncExitStack() as stack:
+        agent = await stack.enter_async_context(target.open())
+        deps = None if target.deps is None else target.open_deps
+        durable = DurableAgent(
+            agent, "batch", database_url=url, concurrency=workers, on_change="adopt", deps=deps
+        )
+        on_ctrl_c(stop.set)
+        shown = stack.enter_context(progress())
         bar = shown.add_task("tasks", total=len(todo))
 
         async def one(task: BatchTask) -> None:
             async with gate:
-                result = await _result(durable, task)
+                result = await _result(durable, task, model)
                 append_line(results, dump_json(result).encode())
-                counts[str(result["status"])] += 1
+                states[task.run_id] = str(result["status"])
                 shown.advance(bar)
 
         serving = asyncio.ensure_future(durable.serve(end, grace=0.0))
@@ -109,13 +135,13 @@ async def _execute(
             await asyncio.wait({*left, stopped})
             end.cancel()
             await serving  # active runs stay in the queue, for the next time
-    return counts, stop.is_set()
+    return states, stop.is_set()
 
 
-async def _result(durable: DurableAgent[Any], task: BatchTask) -> dict[str, JsonValue]:
+async def _result(durable: DurableAgent[Any], task: BatchTask, model: str | None) -> dict[str, JsonValue]:
     common: dict[str, JsonValue] = {"id": task.id, "task": task.text, "run_id": task.run_id}
     try:
-        await durable.enqueue(task.text, run_id=task.run_id)
+        await durable.enqueue(task.text, run_id=task.run_id, model=model)
         result = await durable.result(task.run_id)
     except RunInterruptedError as error:
         return {**common, "status": "interrupted", "error": str(error)}

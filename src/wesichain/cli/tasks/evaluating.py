@@ -11,10 +11,32 @@ from typing import Annotated, Any
 import typer
 
 from wesichain.agent import Agent
-from wesichain.cli.loading import load_object, open_target
-from wesichain.cli.options import AgentMaker, Checks, Domain, Json, JudgeModel, Playbook, Runs, Workers
-from wesichain.cli.playbooks import playbook_options
-from wesichain.cli.terminal import CTRL_C, FAILED, OK, echo, note, on_ctrl_c, print_json, progress, table
+from wesichain.cli.loading import load_object
+from wesichain.cli.options import (
+    AgentMaker,
+    Checks,
+    Deps,
+    Domain,
+    Json,
+    JudgeModel,
+    Playbook,
+    Runs,
+    Workers,
+    runs_words,
+)
+from wesichain.cli.target import Target
+from wesichain.cli.terminal import (
+    CTRL_C,
+    FAILED,
+    OK,
+    echo,
+    note,
+    on_ctrl_c,
+    print_command,
+    print_json,
+    progress,
+    table,
+)
 from wesichain.core import to_json
 from wesichain.core.internal import home_folder, to_plain
 from wesichain.errors import ConfigError
@@ -30,6 +52,7 @@ from wesichain.evals import (
     read_cases,
     read_results,
 )
+from wesichain.platform.files import replace
 from wesichain.store import append_line
 from wesichain.tools import CancellationToken
 from wesichain.trace import Recorder
@@ -39,6 +62,7 @@ def eval_(
     cases: Annotated[Path, typer.Argument(help='JSON Lines: {"task": TEXT, "expected": ANSWER, ...}.')],
     *,
     agent: AgentMaker,
+    deps: Deps = None,
     checks: Checks = None,
     judge: JudgeModel = None,
     against: Annotated[
@@ -79,15 +103,15 @@ def eval_(
     if is_paired and playbook is None:
         raise ConfigError("--against none compares with and without a playbook: name it with --playbook PATH")
     earlier = read_results(Path(against)) if against is not None and not is_paired else None
-    learned = playbook_options(playbook, domain)
     functions: list[Check] = [load_object(name, object) for name in checks or ()]
     options: dict[str, Any] = {"checks": functions, "judge": Judge(judge) if judge else None}
     options |= {"repeat": repeat, "at_once": workers}
+    target = Target.of(agent, deps=deps, playbook=playbook, domain=domain)
     folder = runs or home_folder() / "runs"
 
     def execute(change: Callable[[Agent[Any]], Agent[Any]], to: Path) -> tuple[Report | None, bool]:
         known = _finished(to, chosen, resume=resume)
-        work = partial(_evaluate, agent, change, chosen, done=known, **options)
+        work = partial(_evaluate, target, change, chosen, done=known, **options)
         return asyncio.run(_execute(work, len(known), len(chosen) * repeat, to, folder))
 
     report, pressed = None, False
@@ -96,33 +120,35 @@ def eval_(
         first, pressed = execute(lambda one: one.with_playbook(None), without)
         earlier = first.results if first is not None else None
     if earlier is not None or not is_paired:
-        report, pressed = execute(
-            lambda one: one.with_playbook(learned["playbook"], domain) if learned else one, results
-        )
+        report, pressed = execute(lambda one: one, results)
     if report is None:
         note(f"stopped; the results so far are in {results}: continue with --resume")
         raise typer.Exit(CTRL_C if pressed else FAILED)
     comparison = compare(earlier, report.results) if earlier is not None else None
-    _show(report, comparison, results, as_json=as_json)
+    _show(report, comparison, results, runs, as_json=as_json)
     wanted = at_least if at_least is not None else 0.0 if comparison is not None else 1.0
     is_bad = report.share < wanted or (comparison is not None and comparison.is_worse)
     raise typer.Exit(FAILED if is_bad else OK)
 
 
 async def _evaluate(
-    agent: str, change: Callable[[Agent[Any]], Agent[Any]], cases: Sequence[Case], **settings: Any
+    target: Target, change: Callable[[Agent[Any]], Agent[Any]], cases: Sequence[Case], **settings: Any
 ) -> Report:
     """Open an agent, change it, and evaluate it."""
-    async with open_target(agent, Agent) as program:
-        return await evaluate(change(program), cases, **settings)
+    deps = None if target.deps is None else target.open_deps
+    async with target.open() as program:
+        return await evaluate(change(program), cases, deps=deps, **settings)
 
 
 def _finished(results: Path, cases: Sequence[Case], *, resume: bool) -> tuple[Result, ...]:
-    """The results of an earlier evaluation that is resumed. Raises if the file exists otherwise."""
+    """The results of an earlier evaluation that is resumed; otherwise they are moved to another file."""
     if not results.exists():
         return ()
     if not resume:
-        raise ConfigError(f"{results} exists already; --resume continues it, --out names another file")
+        before = results.with_suffix(".before.jsonl")
+        replace(results, before)
+        note(f"the results of the evaluation before this one are in {before}")
+        return ()
     names = {case.id for case in cases}
     return tuple(one for one in read_results(results) if one.case in names)
 
@@ -163,7 +189,9 @@ def _append(path: Path, result: Result) -> None:
     append_line(path, to_json(result).encode())
 
 
-def _show(report: Report, comparison: Comparison | None, results: Path, *, as_json: bool) -> None:
+def _show(
+    report: Report, comparison: Comparison | None, results: Path, runs: Path | None, *, as_json: bool
+) -> None:
     if as_json:
         print_json(
             {
@@ -188,7 +216,8 @@ def _show(report: Report, comparison: Comparison | None, results: Path, *, as_js
     if comparison is not None:
         for line in _comparison_lines(comparison):
             echo(line)
-    note(f"the results are in {results}; 'wesichain serve' shows the scores of the runs")
+    note(f"the results are in {results}")
+    print_command("see the scores", "serve", *runs_words(runs))
 
 
 def _comparison_lines(found: Comparison) -> list[str]:

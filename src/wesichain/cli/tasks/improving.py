@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from wesichain.cli.loading import load_agent, load_object
-from wesichain.cli.options import AgentMaker, Checks, Json, JudgeModel, Workers, Yes
+from wesichain.cli.loading import load_object
+from wesichain.cli.options import AgentMaker, Checks, Deps, Json, JudgeModel, Workers, Yes
+from wesichain.cli.target import Target
 from wesichain.cli.terminal import FAILED, OK, confirm, echo, is_interactive, note, print_json
 from wesichain.core.internal import dump_json
 from wesichain.evals import Check, Improvement, Judge, read_cases
@@ -21,6 +22,7 @@ def improve(
     cases: Annotated[Path, typer.Argument(help='JSON Lines: {"task": TEXT, "expected": ANSWER, ...}.')],
     *,
     agent: AgentMaker,
+    deps: Deps = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -40,20 +42,24 @@ def improve(
     The agent is not changed. The texts are written to a file after confirmation. Exit status 1 if they are
     not significantly better.
     """
-    chosen, program = read_cases(cases), load_agent(agent)
+    chosen, target = read_cases(cases), Target.of(agent, deps=deps)
     functions: list[Check] = [load_object(name, object) for name in checks or ()]
-    found = asyncio.run(
-        improve_texts(
-            program,
-            chosen,
-            llm=model,
-            budget=budget,
-            checks=functions,
-            judge=Judge(judge) if judge else None,
-            at_once=workers,
-            on_step=note,
-        )
-    )
+
+    async def improved() -> Improvement:
+        async with target.open() as program:
+            return await improve_texts(
+                program,
+                chosen,
+                llm=model,
+                budget=budget,
+                checks=functions,
+                judge=Judge(judge) if judge else None,
+                at_once=workers,
+                deps=None if target.deps is None else target.open_deps,
+                on_step=note,
+            )
+
+    found = asyncio.run(improved())
     if as_json:
         print_json({**asdict(found), "tools": dict(found.tools)})
     else:

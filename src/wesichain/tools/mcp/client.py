@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from typing_extensions import Unpack
 
 from wesichain.core import Message
-from wesichain.core.internal import is_object, mask_secrets
+from wesichain.core.internal import SecretIndex, is_object, mask_secrets
 from wesichain.errors import ConfigError, RunInterruptedError, ToolError, ToolErrorKind
 from wesichain.tools.context import ToolContext
 from wesichain.tools.definition import Tool, ToolWarning
@@ -503,7 +503,9 @@ class McpServer:
         for secret in self._transport.secrets:
             if len(secret) >= 6:  # shorter values would match ordinary text
                 text = text.replace(secret, "[redacted]")
-        return bounded(mask_secrets(text, sent=self._transport.sent), 2_000)
+        # The values in its address and headers, which an HTTP server may repeat in any encoding.
+        sent: SecretIndex | None = getattr(self._transport, "sent", None)
+        return bounded(mask_secrets(text, sent=sent), 2_000)
 
 
 async def _acknowledged(request: types.ClientRequest, by: Client) -> types.EmptyResult:

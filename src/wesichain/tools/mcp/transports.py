@@ -63,7 +63,6 @@ class Transport(Protocol):
 
     label: str
     secrets: list[str]
-    sent: SecretIndex | None
 
     def connect(self) -> AbstractAsyncContextManager[Streams]:
         """Start or reach the server; a started server ends with the context."""
@@ -92,7 +91,6 @@ class ServerProgram:
         self.label = os.path.basename(command)  # noqa: PTH119  # a command need not be a path
         self._command = (command, *args)
         self.secrets = [*env.values()]
-        self.sent: SecretIndex | None = None
         register_named(env, owner=self)
         # Not the whole environment, which may contain secrets.
         self._env = {**get_default_environment(), **env}

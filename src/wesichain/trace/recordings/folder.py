@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import time
 from collections.abc import Collection, Iterator, MutableMapping
 from functools import lru_cache
@@ -78,9 +79,9 @@ def find_run(folder: str | PathLike[str], run_id: str) -> Path:
         return alike[0]
     if ids:
         raise ConfigError(f"{len(ids)} runs begin with {run_id!r}; write more of the id")
-    raise ConfigError(
-        f"no run {run_id!r} in {os.fspath(folder)}; `wesichain trace list` shows those there are"
-    )
+    where = Path(folder).absolute()
+    hint = f"; list its runs: wesichain trace list --runs {shlex.quote(str(where))}" if where.is_dir() else ""
+    raise ConfigError(f"no run {run_id!r} in {os.fspath(folder)}{hint}")
 
 
 def _named_like(folder: str | PathLike[str], beginning: str) -> Iterator[Path]:
@@ -106,13 +107,15 @@ class RunSummary(Value):
     ended_at: float | None = None
     usage: Usage | None = None
     result: str = ""  # the beginning of the output, the error or the reason
+    agent: str = ""  # the name of the agent that the run began with; "" if it is not known
 
     @property
     def duration(self) -> float | None:
         return None if self.ended_at is None else max(0.0, self.ended_at - self.started_at)
 
     def matches(self, words: Collection[str]) -> bool:
-        text = f"{self.run_id}\n{self.model}\n{self.status}\n{self.user_input}\n{self.result}".casefold()
+        texts = (self.run_id, self.agent, self.model, self.status, self.user_input, self.result)
+        text = "\n".join(texts).casefold()
         return all(word in text for word in words)
 
 
@@ -126,8 +129,9 @@ def list_runs(
 ) -> tuple[RunSummary, ...]:
     """The runs of a folder, newest first. Only the first and last lines of each file are read.
 
-    `search`: words that must all be in the id, the model, the status, or the beginning of the task or of
-    the answer. `before`: a file name; list the runs before it (the next page). Unreadable files are left out.
+    `search`: words that must all be in the id, the agent, the model, the status, or the beginning of the
+    task or of the answer. `before`: a file name; list the runs before it (the next page). Unreadable files
+    are left out.
     `known`: a cache of summaries by file name, for repeated calls: an entry is used while its file has the
     same size, and new summaries are added.
     """
@@ -171,6 +175,7 @@ def _summary(path: str, known: RunSummary | None = None) -> RunSummary | None:
         ended.ended_at if ended else None,
         ended.usage if ended else None,
         ended.result if ended else "",
+        header.agent,
     )
 
 

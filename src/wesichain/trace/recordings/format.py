@@ -49,7 +49,7 @@ def _text(value: JsonValue) -> str:
         return ""
 
 
-class Header(Value):
+class Header(Value, omit_defaults=True):
     """The first line of a recording: its format version, and the fields shown in lists of runs."""
 
     kind: ClassVar[str] = "recording"
@@ -58,6 +58,7 @@ class Header(Value):
     started_at: float
     model: str
     user_input: str  # the first 160 characters
+    agent: str = ""  # the name of the agent that the run began with; "" if it is not known
 
 
 class Dropped(Value):

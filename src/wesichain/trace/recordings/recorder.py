@@ -181,5 +181,8 @@ def _flush_last(runs: dict[str, RunFile], process: int) -> None:
 
 
 def _header(event: Event) -> Header:
-    model, user_input = (event.model, event.user_input) if isinstance(event, RunStarted) else ("", "")
-    return Header(VERSION, without_surrogates(event.run_id), event.at, excerpt(model), excerpt(user_input))
+    model, user_input, agent = "", "", ""
+    if isinstance(event, RunStarted):
+        model, user_input, agent = event.model, event.user_input, event.agent
+    run_id = without_surrogates(event.run_id)
+    return Header(VERSION, run_id, event.at, excerpt(model), excerpt(user_input), excerpt(agent))

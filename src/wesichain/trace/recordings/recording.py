@@ -95,6 +95,11 @@ class Recording(Value):
         return self.start.user_input if self.start else ""
 
     @property
+    def agent(self) -> str:
+        """The name of the agent that the run began with; "" if it is not known."""
+        return self.start.agent if self.start else ""
+
+    @property
     def model(self) -> str:
         return self.start.model if self.start else ""
 
