@@ -651,10 +651,30 @@ async def test_a_store_that_stays_away_is_an_error_in_the_end() -> None:
         await journal.perform("step", lambda: calls.append(1))
 
     clock = FakeClock()
+    logs = AwayLogs(clock, 10**6)
     with pytest.raises(StoreUnavailableError, match="the server is restarting"):
-        await Journals(AwayLogs(clock, 10**6), clock=clock).run(function, run_id="1")
+        await Journals(logs, clock=clock).run(function, run_id="1")
     assert sum(clock.slept) > 60.0
     assert calls == []
+
+
+async def test_a_run_whose_store_was_away_for_long_has_not_failed() -> None:
+    logs = AwayLogs(clock := FakeClock(), 0)
+
+    async def function(journal: Journal) -> str:
+        first = await journal.perform("first", leave)
+        return first + await journal.perform("second", lambda: " and back")
+
+    async def leave() -> str:
+        logs.away = away.pop()
+        return "away"
+
+    away = [0, 10**6]
+    journals = Journals(logs, clock=clock)
+    with pytest.raises(StoreUnavailableError):
+        await journals.run(function, run_id="1")
+    logs.away = 0
+    assert await journals.run(function, run_id="1") == "away and back"
 
 
 # --- unique effects --------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Faults: exceptions as recorded, and exceptions made from them again.
+"""Exceptions as they are recorded, and exceptions made from them again.
 
 A recorded exception has its classes by name. It is raised again as a class derived from the nearest of them
 that this process has loaded; nothing is imported for it, and no constructor is called with recorded data.

@@ -16,6 +16,7 @@ from wesichain.errors import (
     JournalMismatchError,
     RunIdConflictError,
 )
+from wesichain.store import StoreUnavailableError
 
 from .entries import FORMAT, Begin, End, Go, Left
 from .exceptions import fault_of, revived
@@ -78,7 +79,7 @@ class FunctionProgram:
             frame.close()
             log.write(f"left {log.leg}", Left("the task that ran it was cancelled", unclaimed=log.unclaimed))
             raise
-        except JournalConflictError:
+        except (JournalConflictError, StoreUnavailableError):  # the run can go on, here or elsewhere
             frame.close()
             raise
         except Suspended as suspended:
