@@ -21,7 +21,11 @@
     │   └── ToolCallFailedError, InvalidToolCallResponseError
     ├── PlaybookError ── DomainError, CorruptRecordError
     ├── DurableError ── RunIdConflictError
-    └── ReplayMismatchError, StoreError
+    ├── JournalError             a run and its log do not fit together
+    │   ├── JournalMismatchError ── ReplayMismatchError
+    │   ├── JournalConflictError, RunEndedError, ConversationBusyError
+    │   └── OutcomeUnknownError, PerformFailedError, WaitTimeoutError
+    └── StoreError
 
 A message says what is wrong, where, and what to do; its data is in attributes.
 """
@@ -408,9 +412,88 @@ class RunIdConflictError(DurableError):
     """The run id belongs to a run with other input."""
 
 
-class ReplayMismatchError(WesichainError):
-    """The program differs from the recording, first in the step `.step_id`."""
+class JournalError(WesichainError):
+    """A run cannot be continued from its log, or its log cannot be extended."""
 
-    def __init__(self, message: str, *, step_id: int = 0, expected: Any = None, actual: Any = None) -> None:
+
+class JournalMismatchError(JournalError):
+    """The program does not fit the log, first at the entry `name`: `expected` is recorded, `actual` is now."""
+
+    def __init__(self, message: str, *, name: str = "", expected: Any = None, actual: Any = None) -> None:
         super().__init__(message)
-        self.step_id, self.expected, self.actual = step_id, expected, actual
+        self.name, self.expected, self.actual = name, expected, actual
+
+
+class ReplayMismatchError(JournalMismatchError):
+    """The program differs from the recorded one, first in the step `step_id`."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        step_id: int = 0,
+        name: str = "",
+        expected: Any = None,
+        actual: Any = None,
+    ) -> None:
+        super().__init__(message, name=name, expected=expected, actual=actual)
+        self.step_id = step_id
+
+
+class JournalConflictError(JournalError):
+    """Another process has taken the run over. This one stops; what it did is in the log."""
+
+    def __init__(self, message: str, *, run_id: str = "") -> None:
+        super().__init__(message)
+        self.run_id = run_id
+
+
+class OutcomeUnknownError(JournalError):
+    """An act that may be done once has begun, and what came of it is not known."""
+
+    def __init__(self, message: str, *, name: str = "", unique: str = "") -> None:
+        super().__init__(message)
+        self.name, self.unique = name, unique
+
+
+class PerformFailedError(JournalError):
+    """The function of a `perform` raised. The error is recorded, and equal whenever the run continues.
+
+    `chain` has the names of the classes of the exception and its causes, each with its bases.
+    """
+
+    def __init__(self, message: str, *, name: str = "", chain: tuple[tuple[str, ...], ...] = ()) -> None:
+        super().__init__(message)
+        self.name, self.chain = name, chain
+
+    def is_a(self, error_class: type[BaseException]) -> bool:
+        """Whether the function raised an exception of this class, or one that it caused."""
+        if error_class in (Exception, BaseException):
+            return True
+        module, name = error_class.__module__, error_class.__qualname__
+        wanted = name if module == "builtins" else f"{module}:{name}"
+        return any(wanted in classes for classes in self.chain)
+
+
+class WaitTimeoutError(JournalError):
+    """Nothing came for a wait in its time, and it has no default."""
+
+    def __init__(self, message: str, *, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class RunEndedError(JournalError):
+    """The run has ended: nothing can be sent to it, and nothing can start inside it."""
+
+    def __init__(self, message: str, *, run_id: str = "") -> None:
+        super().__init__(message)
+        self.run_id = run_id
+
+
+class ConversationBusyError(JournalError):
+    """A run of the conversation is under way, or waits for a person; `run_id` says which."""
+
+    def __init__(self, message: str, *, run_id: str = "") -> None:
+        super().__init__(message)
+        self.run_id = run_id

@@ -7,6 +7,7 @@ from .codec import check_depth as check_depth
 from .codec import dump_json as dump_json
 from .codec import find_json_object as find_json_object
 from .codec import form_of as form_of
+from .codec import form_to_json as form_to_json
 from .codec import forms_in as forms_in
 from .codec import forms_to_jsonl as forms_to_jsonl
 from .codec import from_plain as from_plain

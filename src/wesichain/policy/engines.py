@@ -115,17 +115,23 @@ class ObserveErrors(Value):
 
 
 class Backoff(Value):
-    """The seconds to wait before a retry: `initial`, then times `factor` each time, at most `maximum`."""
+    """The seconds to wait before a retry: `initial`, then times `factor` each time, at most `maximum`.
+
+    `attempts` is how often a step of a journal is tried in all; policies have bounds of their own.
+    """
 
     initial: float = 0.5
     factor: float = 2.0
     maximum: float = 30.0
+    attempts: int = 5
 
     def __post_init__(self) -> None:
         if self.initial < 0 or self.factor < 1 or self.maximum < self.initial:
             raise PolicyConfigError(
                 f"{self}: waiting times must grow; use initial >= 0, factor >= 1, maximum >= initial"
             )
+        if self.attempts < 1:
+            raise PolicyConfigError(f"{self}: use attempts >= 1")
 
     def delay(self, attempt: int) -> float:
         """Seconds to wait after the given attempt, counted from one."""

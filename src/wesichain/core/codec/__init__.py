@@ -13,6 +13,7 @@ from .json import json_changes as json_changes
 from .json import parse_json as parse_json
 from .reading import from_json as from_json
 from .reading import from_plain as from_plain
+from .writing import form_to_json as form_to_json
 from .writing import forms_to_jsonl as forms_to_jsonl
 from .writing import to_json as to_json
 from .writing import to_jsonl as to_jsonl

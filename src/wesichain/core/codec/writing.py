@@ -56,6 +56,14 @@ def forms_to_jsonl(forms: Sequence[Any], *, blobs: BlobWriter | None = None) -> 
         raise CodecError(f"the value has no JSON: {error}") from None
 
 
+def form_to_json(form: Any, *, blobs: BlobWriter | None = None) -> str:
+    """The JSON text of a form, or of plain data that contains forms, without validation of its JSON data."""
+    try:
+        return _encoder()(enc_hook=partial(_known, blobs=blobs)).encode(form).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise CodecError(f"the value has no JSON: {error}") from None
+
+
 @cache
 def _encoder() -> type[Encoder]:
     from msgspec.json import Encoder

@@ -98,6 +98,7 @@ class RunSummary(Value):
     path: Path
     run_id: str
     started_at: float
+    program: str  # the name of the agent, graph or function
     model: str
     user_input: str  # the first 160 characters
     status: Status
@@ -112,7 +113,7 @@ class RunSummary(Value):
         return None if self.ended_at is None else max(0.0, self.ended_at - self.started_at)
 
     def matches(self, words: Collection[str]) -> bool:
-        text = f"{self.run_id}\n{self.model}\n{self.status}\n{self.user_input}\n{self.result}".casefold()
+        text = f"{self.run_id}\n{self.program}\n{self.model}\n{self.status}\n{self.user_input}\n{self.result}".casefold()
         return all(word in text for word in words)
 
 
@@ -163,6 +164,7 @@ def _summary(path: str, known: RunSummary | None = None) -> RunSummary | None:
         Path(path),
         header.run_id,
         header.started_at,
+        header.program,
         header.model,
         header.user_input,
         ended.status if ended else "unfinished",
