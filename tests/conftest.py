@@ -9,8 +9,6 @@ import inspect
 import json
 import os
 import shutil
-import sqlite3
-import sys
 import tempfile
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
@@ -29,7 +27,6 @@ from tests.postgres import postgres as postgres
 from tests.quick import IS_QUICK, first_cases, is_left_out, only_first
 from tests.replaying import Watch, watch
 from tests.warm.client import warm_process
-from wesichain.errors import DurableError
 from wesichain.tools.isolated import warm_processes
 
 settings.register_profile("usual", draws(USUAL))
@@ -126,27 +123,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     wanted = pyfuncitem._fixtureinfo.argnames
     asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in wanted}))
     return True
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test that fails since this Python's SQLite is too old for durable runs is skipped, with those words."""
-    report = yield
-    if report.failed and (reason := no_durable_sqlite()) and reason.partition(",")[0] in report.longreprtext:
-        report.outcome = "skipped"
-        report.longrepr = (str(item.path), 0, f"Skipped: {reason}")
-    return report
-
-
-@cache
-def no_durable_sqlite() -> str:
-    from wesichain.durable.store.database import check_sqlite
-
-    try:
-        check_sqlite(sys.version_info, sqlite3.sqlite_version_info)
-    except DurableError as error:
-        return str(error)
-    return ""
 
 
 def corpora() -> Path:

@@ -32,8 +32,8 @@ from wesichain.middleware import Middleware
 from wesichain.policy import Budget, PolicyEngine
 from wesichain.tools import ToolContext
 
+from .backend import Backend
 from .capability import Capability
-from .effects import Effects
 from .flow.flow import Flow
 from .handoffs.handoff import Actor, Handoff
 from .memory.stores import RunMemory

@@ -23,7 +23,7 @@
     ├── DurableError ── RunIdConflictError
     ├── JournalError             a run and its log do not fit together
     │   ├── JournalMismatchError ── ReplayMismatchError
-    │   ├── JournalConflictError, RunEndedError
+    │   ├── JournalConflictError, RunEndedError, ConversationBusyError
     │   └── OutcomeUnknownError, PerformFailedError, WaitTimeoutError
     └── StoreError
 
@@ -485,6 +485,14 @@ class WaitTimeoutError(JournalError):
 
 class RunEndedError(JournalError):
     """The run has ended: nothing can be sent to it, and nothing can start inside it."""
+
+    def __init__(self, message: str, *, run_id: str = "") -> None:
+        super().__init__(message)
+        self.run_id = run_id
+
+
+class ConversationBusyError(JournalError):
+    """A run of the conversation is under way, or waits for a person; `run_id` says which."""
 
     def __init__(self, message: str, *, run_id: str = "") -> None:
         super().__init__(message)

@@ -75,7 +75,7 @@ def other_of(first: Agent[Any], name: str = "billing") -> Any:
 
 
 def replayed(outcome: Any, made: Agent[Any]) -> Any:
-    recording: Any = SimpleNamespace(events=outcome.events, run_id=outcome.run_id)
+    recording: Any = outcome
     return asyncio.run(replay(recording, made))
 
 
@@ -497,7 +497,7 @@ def test_an_agent_as_a_tool_hands_over_and_waits() -> None:
     assert (result.output, result.agent) == ("All done.", "top")
     assert result.sources[0].value == "Refunded."
     assert result.outcome.spent.steps == 5  # two of the top, three below
-    again = replayed(SimpleNamespace(events=(*outcome.events, *result.events), run_id=outcome.run_id), tree())
+    again = replayed(result.outcome, tree())
     assert [*again.events] == [*outcome.events, *result.events]
 
 
@@ -519,7 +519,7 @@ def test_a_recording_is_replayed_and_compared(tmp_path: Path) -> None:
     ]
     assert [one.messages for one in shown[1:]] == [tuple(one.messages) for one in requests(other_of(first))]
     assert diff(recording, [*desk("You owe 9.").run_sync("q").events])
-    with pytest.raises(ReplayMismatchError, match="message 0 differs"):
+    with pytest.raises(ReplayMismatchError, match="instructions of 'billing'"):
         asyncio.run(replay(recording, desk(instructions="You are another.")))
     gone = agent("billing", description="Knows bills.")
     with pytest.raises(ReplayMismatchError):
@@ -529,7 +529,7 @@ def test_a_recording_is_replayed_and_compared(tmp_path: Path) -> None:
 
 def test_replay_goes_live_behind_the_handoff() -> None:
     result = desk(say(ADD), "You owe 3.").run_sync("q")
-    recording: Any = SimpleNamespace(events=result.events, run_id="r")
+    recording: Any = result.outcome
     outcome = asyncio.run(replay(recording, desk("You owe 4."), from_step=3))
     assert isinstance(outcome, Completed)
     assert (outcome.output, outcome.info.agent) == ("You owe 4.", "billing")

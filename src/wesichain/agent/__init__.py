@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from .handoffs.handoff import Handoff, History
     from .memory.stored_conversations import PostgresConversations, SqliteConversations
     from .memory.stores import Conversation, Conversations, MemoryConversations, RunMemory, StoredConversation
-    from .playback.replay import replay
+    from .replay import replay
     from .results.stream import RunSteps, RunStream
     from .rules.answers import OutputMode
     from .rules.checks import OutputCheck
@@ -63,7 +63,7 @@ else:
                 "RunMemory",
                 "StoredConversation",
             ),
-            ".playback.replay": ("replay",),
+            ".replay": ("replay",),
             ".results.stream": ("RunSteps", "RunStream"),
             ".rules.answers": ("OutputMode",),
             ".rules.checks": ("OutputCheck",),

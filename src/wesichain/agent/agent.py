@@ -7,7 +7,6 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import copy
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, cast, overload
 
 from typing_extensions import TypeVar, Unpack
@@ -25,13 +24,12 @@ from wesichain.core.internal import (
     running_loop,
 )
 from wesichain.errors import ConfigError, ConversationError
+from wesichain.journal.internal import Begin
 from wesichain.policy import SelfCorrect
-from wesichain.tools import Effect, RunContext, ToolContext, ToolRegistry
+from wesichain.tools import Effect, RunContext, ToolRegistry
 from wesichain.tools.internal import Offered
 
-from .calls.open_call import OpenCall
-from .drive import OpenRun, PastRun
-from .effects import advice_at, history_at, instructions_at
+from .drive import OpenRun
 from .model_names import AnyModel, resolve_model
 from .options import (
     NO_OPTIONS,
@@ -279,8 +277,9 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     ) -> Outcome[OutT]:
         """Run a task that has a conversation, a playbook, or instructions made by a function."""
         run = await self._open(task, history, options)
+        was_over = run.outcome is not None
         outcome = await run.run_to_end()
-        if not isinstance(run, PastRun):
+        if not was_over:
             await self._ended_of(options)(outcome)
         return outcome
 
@@ -291,36 +290,34 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         rest: Any = {**options}
         conversation = memory_in(rest)
         given = run_options(rest)
-        inner = self.runtime.place(task, given.parent)
-        given = replace(given, inner=inner)
-        if inner is not None and inner.outcome is not None:
+        place = self.runtime.place_of(task, given)
+        given = replace(given, place=place)
+        if place.begin is not None:
             return self.runtime.open_with(task, (), given)  # the run has its instructions and history already
-        journal = self.runtime.journal_of(given)
         if conversation is not None:
-            history = (*await journal.remember(history_at(0), conversation.read), *history)
+            history = (*await conversation.read(), *history)
         words = task if isinstance(task, str) else Message(Role.USER, cast("Any", tuple(task))).text
-        asks = self._asks_for_instructions and given.instructions is None
-        looks_up = self._playbook is not None and given.advice is None
-        if asks or looks_up:
-            run_id = given.run_id or self.runtime.new_id(inner)
-            given = replace(given, run_id=run_id)
-            if asks:
-                ask = partial(self._instruct, words, given)
-                given = replace(given, instructions=await journal.remember(instructions_at(0), ask))
-            if looks_up:
-                advice = await journal.remember(advice_at(0), partial(self.advise, words, run_id))
-                given = replace(given, advice=advice)
+        if self._asks_for_instructions and given.instructions is None:
+            given = replace(given, instructions=await self._instruct(words, given, place.run_id))
+        if self._playbook is not None and given.advice is None:
+            given = replace(given, advice=await self.advise(words, place.run_id))
         known: Any = getattr(conversation, "id", None)
         if around.hook is None or not isinstance(known, str):
             return self.runtime.open_with(task, history, given)
         with around.hook.conversation(known):
             return self.runtime.open_with(task, history, given)
 
+    def check_recorded(self, first: Begin, options: RunOptions) -> None:
+        """Raise a `ReplayMismatchError` if this agent would begin a recorded run in another way."""
+        from .recorded_start import check_start  # loaded with the first replay
+
+        check_start(self, first, options)
+
     def _ended_of(
         self, options: ConversationKeywords[DepsT_contra]
     ) -> Callable[[Outcome[OutT]], Awaitable[None]]:
         """The hook for the end of a run, which adds the task and the answer to the conversation."""
-        conversation, parent = options.get("conversation"), options.get("parent")
+        conversation = options.get("conversation")
 
         async def ended(outcome: Outcome[OutT]) -> None:
             if conversation is None or not isinstance(outcome, Completed):
@@ -328,8 +325,9 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
             from .memory.stores import add_turn  # loaded with the first conversation
 
             turn = question_of(outcome), Message(Role.ASSISTANT, outcome.text)
+            key = outcome.info.run_id if outcome.info.place else ""
             try:
-                await add_turn(conversation, turn, key=_turn_key(outcome, parent))
+                await add_turn(conversation, turn, key=key)
             except ConversationError as error:
                 error.outcome = outcome  # so that the answer is not lost
                 raise
@@ -344,12 +342,12 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
             _log.warning("run %s continues without the playbook's advice: %s", run_id, advice.trouble)
         return advice
 
-    async def _instruct(self, task: str, given: RunOptions) -> str | None:
+    async def _instruct(self, task: str, given: RunOptions, run_id: str) -> str | None:
         """The instructions of a run that has not begun."""
         parent = given.parent
         scope = () if parent is None else (*parent.scope, parent.agent)
         token, deps = given.cancellation or CancellationToken(), self.runtime.deps_of(given)
-        ctx = RunContext(given.run_id or "", 0, token, deps=deps, agent=self.name, scope=scope)
+        ctx = RunContext(run_id, 0, token, deps=deps, agent=self.name, scope=scope)
         return await self.prompt(task, ctx)
 
     async def prompt(self, task: str, ctx: RunContext[Any] | None = None) -> str | None:
@@ -437,14 +435,6 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
 
         described = description or self.description or f"Ask the agent {self.name!r}."
         return AgentTool(self, name=name or self.name, description=described, effect=effect, takes=input_type)
-
-
-def _turn_key(outcome: Outcome[Any], parent: ToolContext | None) -> str:
-    """The key of the turn of a run in a call that a journal may make again; empty for other runs."""
-    link = None if parent is None else parent.link
-    if parent is None or not isinstance(link, OpenCall) or not link.run.remembers:
-        return ""
-    return f"{parent.idempotency_key}:{outcome.info.run_id}"
 
 
 def _show_options() -> None:

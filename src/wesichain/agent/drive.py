@@ -6,39 +6,29 @@ Transitions. Idle leads to Thinking; Thinking leads to Completed with an answer,
 Acting leads to Observing, and Observing to Thinking, as another agent after a handoff. Every phase before the
 end can also fail or be interrupted. `phases` has the table, as types.
 
-A step calls the effects for a reply or for the results of tools, lets the rules and the policy decide on
-them, and takes one transition. A run is a series of steps.
+A step calls the model for a reply, or tools for results, lets the rules and the policy decide on them, and
+takes one transition. A run is a series of steps. What a step learns is recorded in the log of the run before
+the next one begins. A step that the log has is taken from it: nothing is called, checked or decided again.
 
 The end. A run is ended by the model, with an answer that passes the checks; by a tool that returns `Finish`;
 by the policy, after an error; by the budget, unless `on_limit` allows an answer; by a stop or the
 cancellation of its task; or by a call that waits for approval. A bug in the loop fails the run too. Each way
-ends here, once, with one event. A mistake of the caller (`ConfigError`, `ReplayMismatchError`) is recorded as
-a failure and raised; the cancellation of the task is recorded as an interruption and raised.
+ends here, once, with one entry. A mistake of the caller (`ConfigError`, `JournalError`) is recorded and
+raised; the cancellation of the task is recorded as an interruption and raised.
 
-Interruptions. An Interrupted outcome has the messages and steps, the spending, the policy's tally, the
-unfinished reply, the calls that have ended, the runs inside calls that wait, and their questions. These are
-all that a resume needs, in another process too; no call that has ended is made again. Completed and Failed
-are final.
+Interruptions. An Interrupted outcome has the log of the run. To resume the run is to run it again over that
+log, in another process too: it takes the same steps, and goes on where the log ends.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Coroutine, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from wesichain.core import Action, ErrorStep, LlmResponse, ToolCall
-from wesichain.core.internal import (
-    Advice,
-    AdviceShown,
-    Decided,
-    Decision,
-    Mutable,
-    PendingCall,
-    field,
-    replace,
-)
+from wesichain.core.internal import Mutable, PendingCall, field, replace
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
@@ -46,11 +36,12 @@ from wesichain.errors import (
     ConfigError,
     InternalInvariantError,
     InvalidModelActionError,
-    ReplayMismatchError,
+    JournalError,
 )
+from wesichain.journal.internal import Begin, End, Go, Left, RecordedError, fault_of
+from wesichain.policy.internal import Account
 
 from .calls.batch import Batch
-from .calls.open_call import InnerRun
 from .model_turn import ModelTurn
 from .phases import (
     Acting,
@@ -64,13 +55,11 @@ from .phases import (
     Outcome,
     Phase,
     Thinking,
-    Unfinished,
-    begin,
     failed_phase,
 )
 from .rules import sentences
 from .rules.checks import Refused
-from .run_state import TASK_CANCELLED, CutOff, LimitAbove, RunState, Stopped
+from .run_state import TASK_CANCELLED, CutOff, LimitAbove, RunState, Settled, Stopped
 from .trail import Observed
 
 OutT = TypeVar("OutT")
@@ -78,38 +67,31 @@ OutT = TypeVar("OutT")
 _ENDED = (Completed, Failed, Interrupted)
 
 
+class Parent(Protocol):
+    """What a run is inside of, as the run sees it: a call, a node of a graph, or a function."""
+
+    def run_ended(self, place: str, outcome: Any) -> None: ...
+
+    def run_failed(self, error: Exception) -> None: ...
+
+
 class Drive(Mutable, Generic[OutT]):
     """Drives one run from its first phase to its end."""
 
     run: RunState[OutT]
     phase: Phase[OutT]
-    inner: InnerRun | None  # the place of this run inside a call
+    parent: Parent | None  # of a run inside something
     turn: ModelTurn[OutT]
-    advice: Advice | None = field(default=None, init=False)  # the advice that the run begins with
-    instructions: str = field(default="", init=False)  # the instructions of this run, if not the agent's
-    # Whether `release` emits the completion, after the middleware has returned.
-    holds_completion: bool = field(default=False, init=False)
+    first: Begin  # the entry that the run begins with
+    go: Go | None  # the entry of this leg of the work, of the outermost run
+    holds_end: bool = field(default=False, init=False)  # `release` records it, after the middleware
     is_handed_over: bool = field(default=False, init=False)  # set when another agent takes the run over
     outcome: Outcome[OutT] | None = field(default=None, init=False)
     _batch: Batch[OutT] | None = field(default=None, init=False)  # the calls that are being run
-    _decided: tuple[Decided, ...] | None = field(default=None, init=False)
     _has_begun: bool = field(default=False, init=False)
-    _held: Completed[OutT] | None = field(default=None, init=False)  # a completion that is not emitted yet
-    _was_interrupted: bool = field(default=False, init=False)  # in the middle of its calls
+    _held: Completed[OutT] | Failed[OutT] | None = field(default=None, init=False)  # an end not recorded yet
+    _refused: Completed[OutT] | None = field(default=None, init=False)  # an answer that middleware refused
     _previous: Phase[OutT] | None = field(default=None, init=False)  # the one before the end
-
-    def resume_from(
-        self, outcome: Interrupted[OutT], decided: tuple[Decided, ...], decisions: Mapping[str, Decision]
-    ) -> None:
-        """Continue the unfinished work of an interrupted run, with the decisions on its calls."""
-        self._decided = decided
-        phase, unfinished = self.phase, outcome.unfinished
-        arrived = unfinished.reply if unfinished is not None and not unfinished.judged else None
-        self.turn.resume(arrived, phase.messages)
-        if unfinished is not None and isinstance(phase, Acting):
-            self._batch = Batch(self.run, phase, [])
-            self._batch.resume(outcome, decisions)
-            self._was_interrupted = True
 
     def run_to_end(self) -> Coroutine[Any, Any, Outcome[OutT]]:
         """Run to the end."""
@@ -144,15 +126,27 @@ class Drive(Mutable, Generic[OutT]):
                 else:  # it has ended
                     break
             except BaseException as cause:  # noqa: BLE001  # any exception ends the run, also one from a bug
-                following = await self._broken(cast("Active[OutT]", phase), cause)
+                with self._telling_parent():
+                    following = await self._broken(cast("Active[OutT]", phase), cause)
             previous = phase
             self.phase = phase = following
             if once:
                 break
         if self.outcome is None and isinstance(phase, _ENDED):
             self._previous = previous
-            self._record_end(phase)
+            with self._telling_parent():
+                self._record_end(phase)
         return self.outcome
+
+    @contextmanager
+    def _telling_parent(self) -> Generator[None]:
+        """A mistake of the caller that is raised here also ends the run above: no policy decides on it."""
+        try:
+            yield
+        except (ConfigError, JournalError) as error:
+            if self.parent is not None:
+                self.parent.run_failed(error)
+            raise
 
     async def _broken(self, phase: Active[OutT], cause: BaseException) -> Phase[OutT]:
         """The phase that an exception leads to. A cancellation or a mistake of the caller is raised."""
@@ -163,10 +157,8 @@ class Drive(Mutable, Generic[OutT]):
             if isinstance(cause, CutOff):
                 await asyncio.sleep(0)  # raises the cancellation if it was not delivered yet
                 raise asyncio.CancelledError(TASK_CANCELLED) from None
-        elif isinstance(cause, ConfigError | ReplayMismatchError):  # a mistake of the caller
-            run.emitter.run_failed(run.step, cause, run.spent())
-            if self.inner is not None:
-                self.inner.fail(cause)
+        elif isinstance(cause, ConfigError | JournalError):  # a mistake of the caller
+            self._write_mistake(phase, cause)
         elif isinstance(cause, Exception):
             return self._end(phase, cause)
         else:  # KeyboardInterrupt or SystemExit
@@ -174,21 +166,16 @@ class Drive(Mutable, Generic[OutT]):
         raise cause
 
     def begin(self) -> None:
-        """Emit the event that the run has started, or was resumed."""
+        """Record that the run starts; of a run inside something that goes on, announce it."""
         run, self._has_begun = self.run, True
-        info = self.phase.info
-        run.emitter.run_started(
-            info.task,
-            run.settings.model,
-            run.specs(),
-            self._decided,
-            agent=run.settings.name,
-            parts=info.parts,
-            instructions=self.instructions,
-        )
-        if self.advice is not None:
-            advice = self.advice
-            run.emitter.emit(AdviceShown, 0, advice.shown, advice.text, advice.held, "", advice.tools)
+        if self.go is not None:
+            run.log.write(f"go {run.log.log.leg}", self.go)
+        if not run.log.is_recorded:
+            tools = run.specs()
+            first = self.first if tools is self.first.tools else replace(self.first, tools=tools)
+            run.log.write("begin", first)
+        elif self.parent is not None:
+            run.log.resumed(self.phase.info, run.settings.model)
 
     @property
     def task(self) -> Any:
@@ -196,9 +183,9 @@ class Drive(Mutable, Generic[OutT]):
         info = self.phase.info
         return info.parts or info.task
 
-    def begin_with(self, idle: Idle[OutT]) -> None:
+    def begin_with(self, idle: Idle[OutT], first: Begin) -> None:
         """Replace the first phase, for middleware that changes the task."""
-        self.phase = begin(replace(idle.info, events=self.phase.info.events), idle.trail)
+        self.phase, self.first = idle, first
 
     def stop(self, reason: str) -> None:
         """Interrupt the run between two steps. It can be resumed."""
@@ -219,7 +206,9 @@ class Drive(Mutable, Generic[OutT]):
         phase = self.phase
         if isinstance(phase, Completed | Failed):
             raise ConfigError("the run has ended and cannot be continued; see its outcome")
-        return phase if isinstance(phase, Interrupted) else self._interrupt(phase, reason)
+        if isinstance(phase, Interrupted):
+            return phase
+        return self._interrupt(phase, reason).sealed(len(self.run.log.log.records))
 
     # --- acting --------------------------------------------------------------------------------------
 
@@ -232,29 +221,31 @@ class Drive(Mutable, Generic[OutT]):
         limit: BudgetExceededError | None = None
         run.batch = batch
         try:
-            is_plain = run.current_agent is None and not run.remembers
-            pending = batch.prepare() if is_plain else await self._prepare(phase, batch)
-            if pending:
-                run.check_stop()  # a run that was stopped asks when it is resumed
-                return self._interrupt(phase, _reason_of(pending), tuple(pending))
+            if run.is_recorded:
+                batch.take_recorded()
+                if run.current_agent is not None and None in batch.slots:
+                    await run.current_agent.offer_again(phase)
+            batch.prepare()
+            if run.current_agent is not None:  # at most one of the calls hands the run over
+                run.current_agent.keep_one_transfer(phase.reply.tool_calls, batch.slots)
             await batch.perform()
-            if batch.waiting:
+            if batch.is_waiting:
                 return self._wait(phase, batch)
         except BudgetExceededError as error:
             limit = error
         except AgentError as error:
-            return self._fail(phase.observe(batch.observed()), error)
+            return self._fail(self._observe(phase, batch), error)
         except LimitAbove as above:
-            return self._fail(phase.observe(batch.observed()), above.error)
+            return self._fail(self._observe(phase, batch), above.error)
         finally:
             run.batch = None  # they reference each other: only the garbage collector would free them
         observed = batch.observed()
         checked = None
         if batch.finish is not None and limit is None:
-            run.check_stop()  # before the results are observed: a resumed run then ends with them too
+            if not run.log.has(f"ask {run.step + 1}"):
+                run.check_stop()  # before the results are observed: a resumed run then ends with them too
             checked = await self._finish_with(phase, batch.finish)
-        observing = phase.observe(observed)
-        turn.observed(observing.trail.length - len(batch.notes), went_well=batch.went_well)
+        observing = self._observe(phase, batch, observed)
         following: Phase[OutT] = observing
         if checked is not None:
             following = self._finished(observing, checked)
@@ -263,34 +254,29 @@ class Drive(Mutable, Generic[OutT]):
         elif run.current_agent is not None:
             following = await self._change(observing, batch)
         tally, self._batch, turn.limit = run.tally, None, limit
-        tally.limit = None if limit is None else limit.resource
-        if batch.repeats is not None:  # these calls are complete: a resumed run does not count them
+        if batch.repeats is not None:
             tally.last_call, tally.last_result, tally.repeats = batch.repeats
         return following
 
-    async def _prepare(self, phase: Acting[OutT], batch: Batch[OutT]) -> list[PendingCall]:
-        """Prepare the calls if tools can change, or if a journal stores the results of approval rules."""
-        run = self.run
-        if run.current_agent is not None and self._was_interrupted:
-            self._was_interrupted = False
-            if None in batch.slots:  # some calls are not done: they need the tools offered at that time
-                await run.current_agent.offer(phase, again=True)
-        if run.remembers and run.settings.registry.has_rules:
-            await batch.ask_rules()
-        pending = batch.prepare()
-        if run.current_agent is not None:  # at most one of the calls hands the run over
-            run.current_agent.keep_one_transfer(phase.reply.tool_calls, batch.slots)
-        return pending
+    def _observe(
+        self, phase: Acting[OutT], batch: Batch[OutT], observed: Sequence[Observed] | None = None
+    ) -> Observing[OutT]:
+        """Add the results of the calls to the trail."""
+        observing = phase.observe(batch.observed() if observed is None else observed)
+        self.turn.observed(observing.trail.length - len(batch.notes), went_well=batch.went_well)
+        return observing
 
     async def _change(self, phase: Observing[OutT], batch: Batch[OutT]) -> Phase[OutT]:
         """Apply what the calls change for later steps: tools that a search found, or a handoff."""
         run, observed = self.run, batch.done()
         run.current_agent.take(observed)
-        handoff = run.current_agent.transfer_in(observed)
-        if handoff is None:
+        handoff, hand = run.current_agent.transfer_in(observed), run.current_agent.recorded_handoff()
+        if handoff is None and hand is None:
             return phase
         try:
-            thinking: Thinking[OutT] = await run.current_agent.hand_over(phase, handoff)
+            thinking: Thinking[OutT] = await run.current_agent.hand_over(
+                phase, handoff, hand, self.turn.unsent(phase.trail)
+            )
         except AgentError as error:
             return self._fail(phase, error)
         self.turn.hand_over(thinking)
@@ -321,47 +307,30 @@ class Drive(Mutable, Generic[OutT]):
         if not isinstance(checked, InvalidModelActionError):
             output, text = checked
             return thinking.complete(output, text=text, spent=run.spent(), step=run.step)
+        text, name = sentences.invalid_call(str(checked)), f"{run.step} 2"  # 1 is that of the reply
         try:
-            self.turn.retry(run.decide(thinking, checked))
+            found = run.recorded_decision(name) if run.is_recorded else None
+            found = found or run.decide(thinking, checked, name, lambda *_: Settled(text))
         except AgentError as error:
             return self._fail(phase, error)
-        text = sentences.invalid_call(str(checked))
+        self.turn.retry(found)
+        text = found.text or text
         return thinking.act(LlmResponse()).observe([Observed(text, text)])
 
     def _wait(self, phase: Acting[OutT], batch: Batch[OutT]) -> Interrupted[OutT]:
-        """Interrupt this run because runs inside its calls were interrupted, with their pending calls."""
+        """Interrupt this run because people have to decide on its calls, or because runs inside them wait."""
         self.run.check_stop()
-        questions = batch.questions()
-        interrupted = (child.outcome for child in batch.children if isinstance(child.outcome, Interrupted))
-        reason = _reason_of(questions) if questions else next(interrupted).reason
-        return self._interrupt(phase, reason, questions)
+        pending = self.run.log.pending()
+        return self._interrupt(phase, _reason_of(pending) if pending else batch.why_waiting)
 
-    def _interrupt(
-        self, phase: Active[OutT], reason: str, pending: tuple[PendingCall, ...] = ()
-    ) -> Interrupted[OutT]:
-        run, turn, batch, unfinished = self.run, self.turn, self._batch, None
-        cuts = None if turn.context is None else turn.context.cuts()
-        if cuts is not None:
-            run.tally.cuts = cuts
-        if isinstance(phase, Acting):
-            if batch is None:
-                settled = tuple(slot for slot in turn.slots or () if isinstance(slot, Observed))
-                unfinished = Unfinished(phase.reply, settled)
-            else:
-                unfinished = batch.unfinished()
-                if run.current_agent is not None and batch.is_settled:
-                    run.current_agent.take(batch.done())  # as if observed before the stop
-        elif turn.arrived is not None:
-            unfinished = Unfinished(turn.arrived, judged=False)
-        return phase.interrupt(
-            reason,
-            spent=run.spent(),
-            step=run.step,
-            told=turn.emitted_in_steps,  # the next part then emits all messages that no step had
-            unfinished=unfinished,
-            tally=copy(run.tally),  # the run may continue after a snapshot
-            pending=pending,
-        )
+    def _interrupt(self, phase: Active[OutT], reason: str) -> Interrupted[OutT]:
+        run = self.run
+        pending = run.log.pending()
+        batch = self._batch
+        if isinstance(phase, Acting) and batch is not None and run.current_agent is not None:
+            if batch.is_settled:
+                run.current_agent.take(batch.done())  # as if observed before the stop
+        return phase.interrupt(reason, spent=run.spent(), step=run.step, pending=pending)
 
     # --- ending --------------------------------------------------------------------------------------
 
@@ -379,12 +348,13 @@ class Drive(Mutable, Generic[OutT]):
         match cause:
             case Stopped():
                 return self._interrupt(phase, str(cause))
-            case LimitAbove(error=error):
+            case LimitAbove(error=error, is_recorded=is_recorded):
+                if isinstance(phase, Thinking) and not is_recorded:
+                    self.turn.note_limit(error)
                 return self._fail(phase, error)
-            case BudgetExceededError() if may_answer and self.turn.limit is None:
-                self.turn.limit = cause
-                self.run.tally.limit = cause.resource
-                return phase
+            case BudgetExceededError() if isinstance(phase, Thinking) and self.turn.limit is None:
+                self.turn.met_limit(cause)
+                return phase if may_answer else self._fail(phase, cause)
             case AgentError():
                 return self._fail(phase, cause)
             case _:
@@ -397,24 +367,104 @@ class Drive(Mutable, Generic[OutT]):
         return phase.fail(error, spent=self.run.spent(), step=self.run.step)
 
     def _record_end(self, outcome: Outcome[OutT]) -> None:
+        outcome = self._as_recorded(outcome)
         self.outcome = outcome
-        if self.holds_completion and isinstance(outcome, Completed):
+        if self.holds_end and not isinstance(outcome, Interrupted):
             self._held = outcome
         else:
-            self._emit_end(outcome)
+            self._write_outcome(outcome)
 
-    def _emit_end(self, outcome: Outcome[OutT]) -> None:
-        run, self.outcome = self.run, outcome
+    def _as_recorded(self, outcome: Outcome[OutT]) -> Outcome[OutT]:
+        """In a replay, the interruption that is recorded in place of the end."""
+        log = self.run.log
+        if log.log.refuse is None or isinstance(outcome, Interrupted) or log.has("end"):
+            return outcome
+        cause = log.log.refuse(f"{log.place}end")
+        if not isinstance(cause, Stopped):
+            raise cause
+        return self._interrupt(self._last_active, str(cause))
+
+    def _write_outcome(self, outcome: Outcome[OutT]) -> None:
+        """Record the end of the run, or of this leg of the work on it."""
+        run = self.run
         if isinstance(outcome, Completed):
             if run.pending_deltas:
                 run.release_deltas()
-            run.emitter.run_completed(run.step, outcome.text, outcome.spent, outcome.stopped_by)
+            self._write_end(outcome, None, text=outcome.text, stopped_by=outcome.stopped_by)
         elif isinstance(outcome, Failed):
-            run.emitter.run_failed(run.step, outcome.error, outcome.spent)
+            text = self._refused.text if self._refused is not None else ""
+            self._write_end(outcome, fault_of(outcome.error), text=text)
         else:
-            run.emitter.run_interrupted(run.step, outcome.reason, outcome.spent, outcome.pending)
-        if self.inner is not None:
-            self.inner.ended(outcome.info.opened_by or run.name, outcome)
+            self._write_left(outcome)
+        ended = outcome.sealed(len(run.log.log.records))
+        if self.phase is outcome:
+            self.phase = ended
+        self.outcome = ended
+        if self.parent is not None:
+            self.parent.run_ended(run.log.place, ended)
+
+    def _write_end(
+        self,
+        phase: AnyPhase,
+        fault: RecordedError | None,
+        *,
+        text: str = "",
+        stopped_by: str | None = None,
+        place: str = "",
+    ) -> None:
+        run = self.run
+        follows, messages = (False, ()) if place else self.turn.unsent(phase.trail)
+        agent = run.name if phase.info.opened_by else ""
+        run.log.write(
+            "end",
+            End(
+                text=text,
+                stopped_by=stopped_by,
+                fault=fault,
+                follows=follows,
+                messages=messages,
+                step=run.step,
+                agent=agent,
+                spent=getattr(phase, "spent", None) or run.spent(),
+                limit_of=_owner_of(phase),
+                place=place,
+            ),
+        )
+        run.log.is_closed = True
+
+    def _write_mistake(self, phase: Active[OutT], cause: Exception) -> None:
+        """Record that a mistake of the caller ended the run, or this leg of the work on it.
+
+        A run that goes on in another leg is not failed by a program that does not fit.
+        """
+        if self.parent is not None:
+            self._write_end(phase, fault_of(cause))
+        elif self.run.log.log.leg == 1:
+            self._write_end(phase, fault_of(cause))
+        else:
+            self._write_left(self._interrupt(phase, f"{type(cause).__name__}: {cause}"))
+
+    def _write_left(self, outcome: Interrupted[OutT]) -> None:
+        """Record where the work ended. A run inside something announces it: the outermost run records it."""
+        run, batch = self.run, self._batch
+        inside = () if batch is None else batch.inside()
+        if self.parent is not None:
+            run.log.interrupted(run.step, outcome.reason, outcome.spent, outcome.pending)
+            run.log.log.left_inside(inside)
+            return
+        log = run.log.log
+        follows, messages = self.turn.unsent(outcome.trail)
+        body = Left(
+            outcome.reason,
+            log.waits(),
+            inside=(*inside, *log.take_left_inside()),
+            follows=follows,
+            messages=messages,
+            step=run.step,
+            spent=outcome.spent,
+        )
+        run.log.write(f"left {log.leg}", body)
+        run.log.is_closed = True
 
     # --- ending inside middleware --------------------------------------------------------------------
 
@@ -425,47 +475,78 @@ class Drive(Mutable, Generic[OutT]):
         return cast("Active[OutT]", self._previous if ended else self.phase)
 
     def release(self, given: Outcome[OutT]) -> Outcome[OutT]:
-        """Emit the completion that was held back, unless the run was stopped since; returns the outcome."""
+        """Record the end that was held back, unless the run was stopped since; returns the outcome.
+
+        The log has the run's own outcome, whatever the middleware has `given`.
+        """
         held, self._held = self._held, None
         if held is None:
             return given
         run, active = self.run, self._last_active
-        if run.is_stopped and isinstance(active, Thinking):
-            self.turn.arrived = self.turn.last_reply
-            stopped = self._interrupt(active, run.token.reason or "cancelled")
-            self._emit_end(stopped)
-            return stopped
-        self._emit_end(held)
-        return given
+        if run.is_stopped and isinstance(active, Thinking) and isinstance(held, Completed):
+            self._write_outcome(self._interrupt(active, run.token.reason or "cancelled"))
+            assert self.outcome is not None, "it was just recorded"
+            return self.outcome
+        self._write_outcome(held)
+        return self.outcome if given is held and self.outcome is not None else given
 
     def fail(self, error: Any) -> Failed[OutT]:
-        """End the run with an error. If its end was emitted already, only the caller gets the error."""
+        """End the run with an error. If its end was recorded already, only the caller gets the error."""
         run, held = self.run, self._held
-        is_emitted, self._held = self.outcome is not None and held is None, None
+        is_recorded, self._held = self.outcome is not None and held is None, None
         if not self._has_begun:
             self.begin()
         if isinstance(error, AgentError):
             error.step_id = error.step_id or run.step
         trail = (held or self._last_active).trail.grown((), (ErrorStep(str(error)),))
         failed: Failed[OutT] = failed_phase(self._last_active.info, trail, run.spent(), run.step, error)
-        if not is_emitted and not run.emitter.is_closed:
+        self._refused = held if isinstance(held, Completed) else None
+        if not is_recorded and not run.log.is_closed:
             self.phase = failed
-            self._emit_end(failed)
+            self._write_outcome(failed)
         return failed
 
+    def mistake(self, error: Exception) -> None:
+        """Record that a mistake of the caller ended the run, unless that was done already."""
+        self._held = None
+        if not self.run.log.is_closed:
+            if not self._has_begun:
+                self.begin()
+            self._write_mistake(self._last_active, error)
+
+    def end_as(self, outcome: Outcome[OutT]) -> None:
+        """Record the end of a run whose middleware has begun another one, which ended with this outcome."""
+        if self.run.log.is_closed:
+            return
+        self._held = None
+        if isinstance(outcome, Interrupted):
+            self._write_outcome(self._interrupt(self._last_active, outcome.reason))
+            return
+        run = self.run
+        fault = fault_of(outcome.error) if isinstance(outcome, Failed) else None
+        text = outcome.text if isinstance(outcome, Completed) else ""
+        self._write_end(outcome, fault, text=text, place=outcome.info.place)
+        if self.parent is not None:
+            self.parent.run_ended(run.log.place, outcome)
+
     def cut(self, reason: str) -> None:
-        """End a run that was cancelled inside its middleware, unless its end was emitted already."""
+        """End a run that was cancelled inside its middleware, unless its end was recorded already."""
         held, self._held = self._held, None
         if self.outcome is not None and held is None:
             return
         if not self._has_begun:
             self.begin()
         if held is not None and not isinstance(self._last_active, Thinking):
-            self._emit_end(held)  # a resume would run its calls again
+            self._write_outcome(held)  # a tool ended the run
             return
-        self.turn.arrived = None if held is None else self.turn.last_reply
         self.outcome = None
         self._cut_off(self._last_active, reason)
+
+
+def _owner_of(phase: AnyPhase) -> str | None:
+    """The place of the run whose limit ended this one; None for another end."""
+    owner = getattr(getattr(phase, "error", None), "owner", None)
+    return owner.place if isinstance(owner, Account) else None
 
 
 def program_ended(cause: BaseException) -> str:
@@ -494,7 +575,7 @@ class OpenRun(Protocol[OutT]):
 
 
 class PastRun(Generic[OutT]):
-    """A run inside a call that ended before an interruption: it returns its outcome again."""
+    """A run that the log has to its end: it returns its outcome again."""
 
     __slots__ = ("outcome", "phase")
 

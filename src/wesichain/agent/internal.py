@@ -4,25 +4,22 @@ from typing import TYPE_CHECKING
 
 from wesichain.core.internal import lazy_getattr
 
-from .calls.call_approvals import check_decision as check_decision
+from .backend import Backend as Backend
+from .backend import Caller as Caller
+from .backend import LiveBackend as LiveBackend
+from .calls.questions import check_decision as check_decision
 from .drive import Drive as Drive
 from .drive import OpenRun as OpenRun
-from .effects import Caller as Caller
-from .effects import Effects as Effects
-from .effects import FixedCaller as FixedCaller
-from .effects import LiveEffects as LiveEffects
-from .effects import RecordedInput as RecordedInput
-from .effects import unknown_outcome as unknown_outcome
-from .emitter import Emitter as Emitter
+from .listeners import follow as follow
 from .model_names import resolve_model as resolve_model
 from .phases import Active as Active
-from .phases import Child as Child
-from .phases import RunInfo as RunInfo
-from .phases import Unfinished as Unfinished
+from .phases import outcome_of as outcome_of
 from .phases import with_output as with_output
 from .results import result_of as result_of
 from .rules.checks import Refused as Refused
 from .rules.tally import Tally as Tally
+from .run_info import RunInfo as RunInfo
+from .run_place import RunPlace as RunPlace
 from .run_state import RunState as RunState
 from .run_state import Settings as Settings
 from .trail import Trail as Trail
@@ -32,10 +29,6 @@ if TYPE_CHECKING:
     from .handoffs.handoff import Actor as Actor
     from .memory.stores import add_turn as add_turn
     from .memory.stores import keeps_keys as keeps_keys
-    from .playback.recorded_errors import RaisedError as RaisedError
-    from .playback.recorded_errors import extra_call_events as extra_call_events
-    from .playback.recorded_errors import reemit as reemit
-    from .playback.recorded_errors import reemit_extra_calls as reemit_extra_calls
     from .results.stream import EventQueue as EventQueue
 else:
     __getattr__ = lazy_getattr(
@@ -44,12 +37,6 @@ else:
             "..handoffs.current_agent": ("team_of",),
             "..handoffs.handoff": ("Actor",),
             "..memory.stores": ("add_turn", "keeps_keys"),
-            "..playback.recorded_errors": (
-                "RaisedError",
-                "extra_call_events",
-                "reemit",
-                "reemit_extra_calls",
-            ),
             "..results.stream": ("EventQueue",),
         },
     )

@@ -16,8 +16,8 @@ from wesichain.middleware import Middleware
 from wesichain.policy import Budget, PolicyEngine
 from wesichain.tools import ToolContext
 
+from .backend import Backend
 from .capability import Capability
-from .effects import Effects
 from .flow.flow import Flow
 from .handoffs.handoff import Actor, Handoff
 from .memory.stores import RunMemory
@@ -86,10 +86,12 @@ class RunKeywords(TypedDict, Generic[DepsT], total=False):
     run_id: str | None
     instructions: str | None
     advice: Advice | None
-    effects: Callable[[Effects], Effects] | None
+    key: str | None
+    by: str | None
     clock: Clock | None
+    wrap: Callable[[Backend], Backend] | None
     on_open: Callable[[Any], None] | None
-    inner: Any
+    place: Any
 
 
 class ConversationKeywords(RunKeywords[DepsT], Generic[DepsT], total=False):

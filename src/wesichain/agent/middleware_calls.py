@@ -1,4 +1,4 @@
-"""Middleware around calls: effects with the `wrap_model` and `wrap_tool` methods around each call."""
+"""Middleware around calls: a backend with the `wrap_model` and `wrap_tool` methods around each call."""
 
 from __future__ import annotations
 
@@ -8,59 +8,55 @@ from typing import Any, TypeAlias
 
 from typing_extensions import override
 
-from wesichain.core import LlmRequest, LlmResponse, ToolCall
-from wesichain.core.internal import NO_USAGE, CallToken, Mutable, Spent, replace
+from wesichain.core import LlmRequest, LlmResponse, ModelResponded, ToolCall
+from wesichain.core.internal import CallToken, Mutable, Spent, replace
 from wesichain.errors import (
     AgentError,
     ConfigError,
+    JournalError,
     LlmError,
-    ReplayMismatchError,
     ToolDispatchError,
     ToolError,
     ToolExecutionError,
 )
+from wesichain.journal.internal import ModelCall, Result, escape_id, fault_of, revived
 from wesichain.middleware import Middleware
 from wesichain.tools import RunContext, ToolContext, ToolResult
 from wesichain.tools.internal import PreparedCall
 
-from .effects import Caller, Effects, OnText
+from .backend import Backend, Caller, OnText
 from .rules.reply_judge import is_response
 from .run_state import CutOff, LimitAbove, RunState, Stopped
 
-# Replies that are not charged yet: the step, the reply, and the times of the request and the reply.
-Arrived: TypeAlias = tuple[tuple[int, LlmResponse, float, float], ...]
 CallNext: TypeAlias = Callable[[Any], Coroutine[Any, Any, Any]]
-_PASSING = (AgentError, ConfigError, CutOff, ReplayMismatchError, LimitAbove, Stopped)  # they end the run
+_PASSING = (AgentError, ConfigError, CutOff, JournalError, LimitAbove, Stopped)  # they end the run
 
 
-class WrappedEffects(Effects):
-    """Effects with middleware around model calls and tool calls.
+class WrappedBackend(Backend):
+    """A backend with middleware around model calls and tool calls.
 
     The first of `models` and of `tools` is the outermost.
     """
 
-    __slots__ = ("ctx", "late", "live", "models", "run", "tools")
+    __slots__ = ("ctx", "live", "models", "run", "tools")
 
     run: RunState[Any]
     ctx: RunContext[Any]  # the contexts of model calls take most of their fields from it
 
-    def __init__(self, live: Effects, models: Sequence[Middleware], tools: Sequence[Middleware]) -> None:
+    def __init__(self, live: Backend, models: Sequence[Middleware], tools: Sequence[Middleware]) -> None:
         self.live = live
         self.models = models
         self.tools = tools
-        self.late: Arrived = ()  # replies that arrived after their middleware had returned
 
     @override
     def attach(self, run: RunState[Any]) -> None:
         self.run, self.ctx = run, run.context(tuple, token=CallToken(run))
 
     @override
-    def ask(
-        self, request: LlmRequest, *, step_id: int, on_text: OnText | None
-    ) -> Coroutine[Any, Any, LlmResponse]:
+    def ask(self, request: LlmRequest, *, on_text: OnText | None) -> Coroutine[Any, Any, LlmResponse]:
         if not self.models:
-            return self.live.ask(request, step_id=step_id, on_text=on_text)
-        return _ModelRequest(self, request, on_text).answer()
+            return self.live.ask(request, on_text=on_text)
+        return _ModelRequest(self, request, on_text, self.run.step).answer()
 
     @override
     def call(self, prepared: PreparedCall, caller: Caller) -> Coroutine[Any, Any, ToolResult]:
@@ -111,39 +107,35 @@ def overriding(middleware: Sequence[Middleware], method: str) -> tuple[Middlewar
 class _ModelRequest(Mutable):
     """One request of the loop, and the model calls that middleware makes for it. The loop gets one reply.
 
-    The reply that an answer was made from is identified by its `usage` object, which a changed reply keeps.
+    Each model call is recorded and charged when its reply arrives: a run that is continued does not make it
+    again. The reply that an answer was made from is known by its `usage` object, which a changed reply keeps.
     """
 
-    effects: WrappedEffects
+    backend: WrappedBackend
     request: LlmRequest
     on_text: OnText | None
+    number: int  # of the request
     calls: int = 0
     is_over: bool = False
-    arrived: Arrived = ()
-    reported: tuple[LlmResponse, ...] = ()  # replies that were set aside
+    arrived: tuple[tuple[LlmResponse, ModelCall], ...] = ()  # the replies that were charged
     fault: BaseException | None = None  # the last error of the model itself
 
     async def answer(self) -> LlmResponse:
-        """The reply that the middleware returns, with the usage that the loop is charged for."""
-        run, models = self.effects.run, self.effects.models
-        if self.effects.late:
-            self.arrived = tuple(
-                (run.step, reply, asked, came) for _, reply, asked, came in self.effects.late
-            )
-            self.effects.late = ()
-            self.set_aside()
+        """The reply that the middleware returns."""
+        run, models = self.backend.run, self.backend.models
         ctx = _context(run.step, run.deps, self)
         try:
             answer = await onion(models, "wrap_model", ctx, self.ask_model)(self.request)
         except BaseException as cause:  # noqa: BLE001  # middleware may be anybody's code
             self.is_over = True
-            self.set_aside()
+            self._announce_unused(None)
             error = run.fault_of(cause)
             if isinstance(error, Exception) and error is not self.fault:
                 raise_fault_of(models, "wrap_model", error)
             raise error  # noqa: B904  # it has its cause
         self.is_over = True
-        return self._charge(answer)
+        self._take_payment(answer)
+        return answer
 
     @property
     def messages(self) -> Any:
@@ -151,11 +143,11 @@ class _ModelRequest(Mutable):
 
     @property
     def spent(self) -> Spent:
-        return self.effects.run.spent()
+        return self.backend.run.spent()
 
     def late(self, _: RunContext[Any]) -> dict[str, Any]:
         """The fields that the context gets when they are read."""
-        ctx = self.effects.ctx
+        ctx = self.backend.ctx
         return {
             "correlation_id": ctx.correlation_id,
             "cancellation": ctx.cancellation,
@@ -165,55 +157,72 @@ class _ModelRequest(Mutable):
         }
 
     async def ask_model(self, request: Any) -> LlmResponse:
-        effects, is_late = self.effects, self.is_over
-        if is_late or not isinstance(request, LlmRequest):
+        if self.is_over or not isinstance(request, LlmRequest):
             raise _misused(request)
-        run = effects.run
+        run = self.backend.run
         self.calls += 1
+        name = f"model {self.number} {self.calls}"
+        known = run.log.find(name, ModelCall)
+        if known is not None:
+            return self._recorded(known)
+        run.log.refuse(name)
         if self.calls > 1:
-            self.set_aside()
             refusal = run.refusal()
             if refusal is not None:
                 raise refusal
             run.step_again()
+            await run.log.log.flush()
         step, started = run.step, run.now()
         try:
-            reply: Any = await effects.live.ask(request, step_id=step, on_text=self.on_text)
+            reply: Any = await self.backend.live.ask(request, on_text=self.on_text)
         except BaseException as cause:  # noqa: BLE001  # a model may be anybody's code
             self.fault = run.fault_of(cause)
+            if isinstance(self.fault, Exception) and not isinstance(self.fault, _PASSING):
+                run.log.write(name, ModelCall(step=step, fault=fault_of(self.fault)))
             raise self.fault  # noqa: B904  # it has its cause
         if is_response(reply) and reply.finish_reason != "error":
-            arrived = (step, reply, started, run.now())
-            if self.is_over:  # the middleware did not wait for it; it is charged all the same
-                effects.late += (arrived,)
-            else:
-                self.arrived += (arrived,)
+            cost, unpriced = run.account.spend_reply(reply)
+            call = ModelCall(reply, None, step, int((run.now() - started) * 1e6) / 1000, cost, unpriced)
+            run.log.write(name, call)
+            self.arrived += ((reply, call),)
+            if self.is_over:  # the middleware did not wait for it
+                self._announce(reply, call)
         return reply  # type: ignore[no-any-return]  # of any type: the loop checks it
 
-    def set_aside(self) -> None:
-        for step, reply, started, ended in self.arrived:
-            self.effects.run.set_aside(step, reply, int((ended - started) * 1e6) / 1000)
-            self.reported += (reply,)
-        self.arrived = ()
+    def _recorded(self, known: ModelCall) -> LlmResponse:
+        """The reply, or the error, that the model call had before."""
+        run = self.backend.run
+        run.step = known.step
+        if known.fault is not None:
+            self.fault = revived(known.fault)
+            raise self.fault
+        assert known.reply is not None, "it has a reply or an error"
+        self.arrived += ((known.reply, known),)
+        return known.reply
 
-    def _charge(self, answer: LlmResponse) -> LlmResponse:
-        """The answer with the usage of the model call that it came from, unless that was charged already."""
-        arrived = self.arrived
+    def _announce_unused(self, used: ModelCall | None) -> None:
+        """Announce the replies that were paid for, and that the loop does not receive."""
+        for reply, call in self.arrived:
+            if call is not used:
+                self._announce(reply, call)
+
+    def _announce(self, reply: LlmResponse, call: ModelCall) -> None:
+        self.backend.run.log.announce(ModelResponded, call.step, reply, call.ms, call.cost, True)
+
+    def _take_payment(self, answer: LlmResponse) -> None:
+        """Say what the answer has cost, if one of the model calls has paid for it."""
+        run = self.backend.run
         if not is_response(answer):
-            self.set_aside()
-            return answer  # the loop checks it
+            self._announce_unused(None)
+            return  # the loop checks it
         if self.calls == 0:
             if self.on_text is not None and answer.content:
                 self.on_text(answer.content)
-            return answer
-        for index in range(len(arrived) - 1, -1, -1):
-            if arrived[index][1].usage is answer.usage:
-                self.arrived = arrived[:index] + arrived[index + 1 :]  # the loop charges this one
-                self.set_aside()
-                return answer
-        is_paid = any(reply.usage is answer.usage for reply in self.reported)
-        self.set_aside()
-        return replace(answer, usage=NO_USAGE) if is_paid else answer
+            return
+        used = next((call for reply, call in reversed(self.arrived) if reply.usage is answer.usage), None)
+        self._announce_unused(used)
+        if used is not None:
+            run.paid = used.cost, used.unpriced
 
 
 def _misused(request: Any) -> ConfigError:
@@ -227,26 +236,26 @@ def _misused(request: Any) -> ConfigError:
 class _Call(Caller):
     """One call of a tool, through its middleware."""
 
-    __slots__ = ("_begun", "_ctx", "_effects", "_prepared")
+    __slots__ = ("_backend", "_begun", "_ctx", "_prepared")
 
-    def __init__(self, effects: WrappedEffects, prepared: PreparedCall, ctx: ToolContext) -> None:
-        self._effects = effects
+    def __init__(self, backend: WrappedBackend, prepared: PreparedCall, ctx: ToolContext) -> None:
+        self._backend = backend
         self._prepared = prepared
         self._ctx = ctx
-        self._begun = False
+        self._begun = 0  # how often the tool was called
 
     @override
     def context(self, call: object) -> ToolContext:
         return self._ctx
 
     async def result(self) -> ToolResult:
-        call, tools = self._prepared.call, self._effects.tools
+        call, tools = self._prepared.call, self._backend.tools
         try:
             result: Any = await onion(tools, "wrap_tool", self._ctx, self._run_tool)(call)
         except ToolError as error:  # raised on purpose: the call has failed
             return self._failure(str(error), error)
         except BaseException as cause:  # noqa: BLE001  # middleware may be anybody's code
-            fault = self._effects.run.fault_of(cause)
+            fault = self._backend.run.fault_of(cause)
             if isinstance(fault, Exception):
                 raise_fault_of(tools, "wrap_tool", fault)
             raise fault  # noqa: B904  # it has its cause
@@ -272,8 +281,20 @@ class _Call(Caller):
             return _at_once(
                 self._failure(f"{tool.name!r} is not run again for one call: its effect is 'once'")
             )
-        self._begun = True
-        return self._effects.live.call(prepared, self)
+        self._begun += 1
+        return self._run_once(prepared)
+
+    async def _run_once(self, prepared: PreparedCall) -> ToolResult:
+        """Run the tool, unless the log has the value that it returned before its middleware did."""
+        ctx, log, call = self._ctx, self._backend.run.log, prepared.call
+        name = f"tool {ctx.step_id} {escape_id(call.id)} {ctx.attempt} {self._begun}"
+        known = log.find(name, Result)
+        if known is not None:
+            return ToolResult(call.id, call.name, known.value, None, known.ms, known.finish, known.parts)
+        result = await self._backend.live.call(prepared, self)
+        if result.ok and not ctx.source.waits(call.id, None):
+            log.call_ended(name, result)
+        return result
 
     def _prepare(self, call: ToolCall) -> PreparedCall | ToolDispatchError:
         own, given = self._prepared.call, call
@@ -284,7 +305,7 @@ class _Call(Caller):
                 f"call_next was called with {named} for a call of {own.name!r}; a middleware may change the "
                 f"arguments (dataclasses.replace(call, args=...)), or return a result of its own"
             )
-        registry = self._effects.run.settings.registry
+        registry = self._backend.run.settings.registry
         return registry.prepare(given if given.id == own.id else replace(given, id=own.id))
 
     def _failure(self, message: str, cause: Exception | None = None) -> ToolResult:

@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any, Generic, TypeAlias, TypeGuard, TypeVar
 
 from wesichain.core.internal import CallToken
-from wesichain.errors import AgentError, ConfigError, ReplayMismatchError
+from wesichain.errors import AgentError, ConfigError, JournalError
+from wesichain.journal.internal import Begin
 from wesichain.middleware import Middleware
 from wesichain.tools import RunContext
 
@@ -19,8 +20,8 @@ from .run_state import TASK_CANCELLED
 
 OutT = TypeVar("OutT")
 
-Start: TypeAlias = Callable[..., Idle[Any]]
-Again: TypeAlias = Callable[[Any], Drive[Any]]
+Start: TypeAlias = Callable[[Any], tuple[Idle[Any], Begin]]
+Again: TypeAlias = Callable[[Any, int], Drive[Any]]  # of a task, and which run of it this is
 
 
 def has_ended(outcome: object) -> TypeGuard[Outcome[Any]]:
@@ -31,11 +32,21 @@ def has_ended(outcome: object) -> TypeGuard[Outcome[Any]]:
 class MiddlewareRun(Generic[OutT]):
     """A run inside its middleware, with the interface of a `Drive`.
 
-    The completion of the run is emitted after the middleware has returned, so that the log has one end.
-    `start` makes the first phase of a run of another task, `again` a further run.
+    The end of the run is recorded after the middleware has returned, so that the log has one end. `start`
+    makes the first phase of a run of another task, `again` a further run, inside the first one.
     """
 
-    __slots__ = ("_again", "_ctx", "_drive", "_is_begun", "_middleware", "_start", "_stepper", "outcome")
+    __slots__ = (
+        "_again",
+        "_ctx",
+        "_drive",
+        "_first",
+        "_middleware",
+        "_runs",
+        "_start",
+        "_stepper",
+        "outcome",
+    )
 
     def __init__(
         self,
@@ -44,9 +55,9 @@ class MiddlewareRun(Generic[OutT]):
         start: Start | None,
         again: Again | None,
     ) -> None:
-        self._drive = _holding(drive)  # the run that began last
+        self._first = self._drive = _holding(drive)  # the latter is the run that began last
         self._middleware, self._start, self._again = middleware, start, again
-        self._is_begun = False
+        self._runs = 0
         self._stepper: Stepper[Outcome[OutT]] | None = None  # if the run is taken step by step
         self._ctx: RunContext[Any] = _context_of(drive)
         self.outcome: Outcome[OutT] | None = None
@@ -58,30 +69,43 @@ class MiddlewareRun(Generic[OutT]):
 
     async def run_to_end(self) -> Outcome[OutT]:
         """Run to the end, inside the middleware."""
-        first, task = self._drive, asyncio.current_task()
+        first, task = self._first, asyncio.current_task()
         cancels = 0 if task is None else task.cancelling()
         try:
             outcome: Any = await onion(self._middleware, "wrap_run", self._ctx, self._run_inside)(first.task)
-            self.outcome = self._drive.release(_checked(outcome))
-        except (ConfigError, ReplayMismatchError) as error:  # a mistake of the caller
-            self.outcome = self._drive.fail(error)
-            if first.inner is not None:
-                first.inner.fail(error)
+            self.outcome = self._released(_checked(outcome))
+        except (ConfigError, JournalError) as error:  # a mistake of the caller
+            self._drive.mistake(error)
             raise
         except AgentError as error:
-            self.outcome = self._drive.fail(error)
+            self.outcome = self._failed(error)
         except BaseException as cause:  # middleware may raise anything
             is_cancel = isinstance(cause, asyncio.CancelledError)
             is_requested = task is None or task.cancelling() > cancels
             if is_requested if is_cancel else not isinstance(cause, Exception):
                 self._drive.cut(TASK_CANCELLED if is_cancel else program_ended(cause))
+                if self._drive is not first:
+                    first.cut(TASK_CANCELLED if is_cancel else program_ended(cause))
                 self.outcome = self._drive.outcome
                 raise
             name = raiser(self._middleware, cause) or "a middleware"
             broken = AgentError(f"{name}.wrap_run raised {type(cause).__name__}: {cause}")
             broken.__cause__ = cause
-            self.outcome = self._drive.fail(broken)
+            self.outcome = self._failed(broken)
         return self.outcome
+
+    def _released(self, given: Outcome[OutT]) -> Outcome[OutT]:
+        """Record the end of the run that began last, and with it that of the first; return the outcome."""
+        outcome = self._drive.release(given)
+        if self._drive is not self._first and self._drive.outcome is not None:
+            self._first.end_as(self._drive.outcome)
+        return outcome
+
+    def _failed(self, error: AgentError) -> Failed[OutT]:
+        failed = self._drive.fail(error)
+        if self._drive is not self._first:
+            self._first.end_as(failed)
+        return failed
 
     async def step(self) -> Phase[OutT]:
         """Take one transition and return the next phase; the last one is what the middleware returned."""
@@ -110,16 +134,18 @@ class MiddlewareRun(Generic[OutT]):
     # --- inside the middleware -------------------------------------------------------------------------
 
     async def _run_inside(self, task: Any) -> Outcome[OutT]:
-        if not self._is_begun:
-            self._is_begun = True
-            if task != self._drive.task:
+        self._runs += 1
+        if self._runs == 1:
+            if task != self._drive.task and not self._drive.run.is_recorded:
                 self._begin_with(task)
         elif self._again is None:
-            raise ConfigError("call_next was called twice, which a resumed run does not allow")
+            raise ConfigError(
+                "call_next was called twice, in a run that began with a state or a phase; pass the task as text"
+            )
         else:
-            if self._drive.outcome is not None:
+            if self._drive is not self._first and self._drive.outcome is not None:
                 self._drive.release(self._drive.outcome)
-            self._drive = _holding(self._again(task))
+            self._drive = _holding(self._again(task, self._runs))
         drive = self._drive
         agent = drive.run.current_agent
         if self._stepper is None and not (agent is not None and agent.has_parts):
@@ -131,7 +157,7 @@ class MiddlewareRun(Generic[OutT]):
         run, agent = drive.run, drive.run.current_agent
         given: Outcome[OutT] | None = None
         while drive.outcome is None:
-            around = () if agent is None else run.effects.around(agent.part_middleware, step_id=run.step)
+            around = () if agent is None else agent.part_middleware
             run_part = partial(self._run_part, drive)
             given = await _wrap_part(around, _context_of(drive), run_part, drive.task)
         return drive.outcome if given is None else given
@@ -157,7 +183,7 @@ class MiddlewareRun(Generic[OutT]):
                 f"call_next was called with another task, {str(task)[:100]!r}; the task of a resumed run, or "
                 f"of one that began with a state or a phase, cannot be changed"
             )
-        self._drive.begin_with(self._start(task, self._drive.run.run_id))
+        self._drive.begin_with(*self._start(task))
 
 
 def _checked(outcome: Any) -> Outcome[Any]:
@@ -175,7 +201,7 @@ def _context_of(drive: Drive[Any]) -> RunContext[Any]:
 
 
 def _holding(drive: Drive[OutT]) -> Drive[OutT]:
-    drive.holds_completion = True
+    drive.holds_end = True
     return drive
 
 

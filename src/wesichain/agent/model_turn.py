@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, assert_never
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, assert_never, cast
 
-from wesichain.core import ContentOmitted, LlmRequest, LlmResponse, Message, Role
+from wesichain.core import LlmRequest, LlmResponse, Message, Role
 from wesichain.core.internal import NO_SETTINGS, replace
 from wesichain.errors import (
     BudgetExceededError,
@@ -14,125 +14,151 @@ from wesichain.errors import (
     LlmResponseError,
     ModelTransportError,
 )
-from wesichain.policy import Retry
+from wesichain.journal.internal import Check, Reply, escape_id, fault_of, revived
+from wesichain.policy import Reprompt, Retry
 
+from .backend import OnText
 from .calls.batch import Slot
-from .effects import OnText, RecordedInput
 from .phases import Acting, Active, Completed, LimitName, Observing, Phase, Thinking
 from .rules import sentences
 from .rules.checks import Checks, Refused
-from .rules.reply_judge import Answer, CallPlan, Malformed, Pause, Rejected, Verdict, is_response
-from .run_state import PASSING, CutOff, FaultDecision, LimitAbove, RunState, Stopped
-from .trail import Observed
+from .rules.reply_judge import Answer, CallPlan, Malformed, NotAReply, Pause, Rejected, Verdict, is_response
+from .run_state import PASSING, CutOff, FaultDecision, LimitAbove, RunState, Settled, Stopped
+from .trail import Observed, Trail
 
 if TYPE_CHECKING:
     from .model_context import ModelContext
 
 OutT = TypeVar("OutT")
+NO_REQUEST: Any = object()  # in place of a reply, where no request was made
 
 
 class ModelTurn(Generic[OutT]):
     """Calls the model for one run, and judges its replies: the first half of a step.
 
-    `arrived` is a reply that is not processed yet, `carried_over` one that arrived before an interruption.
-    `slots` are the calls of the last judged reply, `limit` is the limit that the run has met. `emitted` and
-    `emitted_in_steps` count the messages that are in events of any kind, and in events of steps. `follows` is
-    set if the next request adds nothing but the reply and its results.
+    `slots` are the calls of the last judged reply, `limit` is the limit that the run has met. `emitted` counts
+    the messages that earlier requests had. `follows` is set if the next request adds nothing but the reply
+    and its results; `is_asking` while a request is under way.
     """
 
     __slots__ = (
-        "_delay", "_run", "_stream", "arrived", "carried_over", "context", "emitted", "emitted_in_steps",
-        "follows", "last_content", "last_reply", "limit", "slots",
+        "_asked", "_base", "_delay", "_is_prepared", "_is_sound", "_run", "_sent", "_stream", "context", "emitted", "follows", "is_asking", "last_content", "limit", "slots",
     )  # fmt: skip
 
     _delay: float  # seconds before the next request
+    _asked: int  # the number of messages of the last request that the log had
+    _sent: int  # `emitted` before the last calls ended
+    _base: int  # the number of messages that the run, or the agent it was handed to, began with
     limit: BudgetExceededError | None
-    arrived: LlmResponse | None
-    carried_over: LlmResponse | None
-    last_reply: LlmResponse | None  # the last one that was judged
     slots: list[Slot] | None
     context: ModelContext | None  # if context views shorten the requests
 
     def __init__(self, run: RunState[OutT], phase: Active[OutT], stream: bool) -> None:
         self._run = run
+        run.turn = self
         self._stream = stream
         self._delay = 0.0
-        self.limit = self.arrived = self.carried_over = self.last_reply = self.slots = self.context = None
-        self.emitted = self.emitted_in_steps = phase.info.told
-        self.follows = False
+        self.limit = self.slots = self.context = None
+        self.emitted = 0
+        self._asked = self._sent = 0
+        self._base = phase.trail.length
+        self.follows = self.is_asking = self._is_sound = self._is_prepared = False
         self.last_content = ""
-        if run.settings.context or run.tally.cuts:
+        if run.settings.context:
             self.context = _context_of(run, phase)
 
-    def resume(self, reply: LlmResponse | None, messages: Sequence[Message]) -> None:
-        """Continue an interrupted run, perhaps with a reply that had arrived before."""
-        for message in messages:
-            if message.role is Role.ASSISTANT:
-                self.last_content = message.text
-        if reply is not None:
-            self.arrived = self.carried_over = reply
-            self.last_content = reply.content
-        if self._run.tally.limit is not None:
-            self.limit = self._run.account.exceeded(self._run.tally.limit)
+    def met_limit(self, limit: BudgetExceededError) -> None:
+        """The run has met a limit while it waited; `on_limit` says what it does."""
+        self.limit = limit
+        self.note_limit(limit)
+
+    def note_limit(self, limit: BudgetExceededError) -> None:
+        """Record the limit that was met before a request, or while it was under way."""
+        run = self._run
+        name = str(run.step if self.is_asking else run.step + 1)
+        if not run.log.has(f"limit {name}"):
+            run.refused(name, limit, steps=1 if self.is_asking and not run.tally.free else 0)
+        self.is_asking = False
 
     def hand_over(self, thinking: Thinking[OutT]) -> None:
-        """Continue as another agent, whose first request has no message that an event has already."""
-        self.emitted = self.emitted_in_steps = 0
+        """Continue as another agent, whose first request has no message of an earlier one."""
+        self.emitted = self._asked = 0
+        self._base = thinking.trail.length
         self.follows = False
         words = (message.text for message in reversed(thinking.messages) if message.role is Role.ASSISTANT)
-        self.last_content = next(words, "")  # the same as in a run that is resumed here
+        self.last_content = next(words, "")
         self.context = _context_of(self._run, thinking) if self._run.settings.context else None
 
+    def unsent(self, trail: Trail) -> tuple[bool, tuple[Message, ...]]:
+        """The messages of a trail that no request had, and whether the last reply and results come first."""
+        if trail.length < self.emitted:  # the calls have ended, and the run was stopped before it went on
+            return False, trail.messages_since(max(self._sent, self._base))
+        return self.follows, trail.messages_since(max(self.emitted, self._base))
+
     def observed(self, length: int, *, went_well: bool) -> None:
-        """Take note that the calls have ended. If all went well, events have the first `length` messages."""
-        self.follows = self.follows and went_well
+        """Take note that the calls have ended. If all went well, the log has the first `length` messages."""
+        self.follows = self._is_sound and went_well
+        self._sent = self.emitted
         if self.follows:
             self.emitted = length
 
     async def think(self, phase: Thinking[OutT]) -> Phase[OutT]:
         """Call the model until a reply leads to another phase; each round is one model call."""
         run: RunState[OutT] = self._run
-        is_plain = self.context is None and run.current_agent is None and not run.remembers
         while True:
-            reply: LlmResponse | ModelTransportError | None = self.arrived
-            if reply is None:
-                run.check_stop()
-                if self._delay or not is_plain:
-                    await self._prepare_request(phase)
-                request = self._request(phase)
-                if request is None:
+            reply: Any = NO_REQUEST
+            if run.is_recorded:
+                phase, reply = self._recorded_reply(phase)
+            is_known = reply is not NO_REQUEST
+            if not is_known:
+                reply = await self._ask(phase)
+                if reply is NO_REQUEST:
                     return await self._finish_with_last_reply(phase, None)
-                run.asked_at = run.now()
-                on_text = self._relay() if self._stream else None
-                try:
-                    asked = run.effects.ask(request, step_id=run.step, on_text=on_text)
-                    reply = self._take_reply(await (asked if run.is_bare else run.watch(asked)))
-                except BaseException as cause:  # noqa: BLE001  # a model may be anybody's code
-                    reply = self._reply_failed(cause)
-            elif run.current_agent is not None:  # an earlier reply is for the tools offered at that time
-                await run.current_agent.offer(phase, again=True)
             if isinstance(reply, ModelTransportError):
                 if self.limit is not None:  # the last answer is requested once
                     raise reply
-                self.retry(run.decide(phase, reply))
+                self._retry_after(phase, reply)
                 continue
-            self.arrived = reply
-            run.check_stop()  # a cancel during the last model call wins over its answer, which is kept
+            if not is_known:
+                run.check_stop()  # a cancel during the last model call wins over its answer, which is kept
             if self.limit is not None:
-                following: Phase[OutT] | None = await self._finish_with_last_reply(phase, reply)
-            else:
-                verdict = run.settings.judge.judge(
-                    reply, step_id=run.step, used_ids=run.used_ids, excluded=run.tally.excluded
-                )
-                if run.settings.checks is not None and isinstance(verdict, Answer):
-                    verdict = await self._checked(phase, verdict, run.settings.checks)
-                following = self._follow(phase, reply, verdict)
-            self.arrived = None
+                return await self._finish_with_last_reply(phase, reply)
+            following = await self._judge(phase, reply, is_known=is_known)
             if following is not None:
                 return following
 
+    # --- asking --------------------------------------------------------------------------------------
+
+    async def _ask(self, phase: Thinking[OutT]) -> Any:
+        """Call the model, and record its reply or its error; `NO_REQUEST` if a limit allows none."""
+        run = self._run
+        run.check_stop()
+        if not self._is_prepared and (
+            self._delay or self.context is not None or run.current_agent is not None
+        ):
+            await self._prepare_request(phase)
+        self._is_prepared = False
+        request = self._request(phase)
+        if request is None:
+            return NO_REQUEST
+        number = run.step
+        self.is_asking = True
+        run.asked_at = run.now()
+        if run.log.log.writer is not None:
+            await run.wait(run.log.log.flush())
+        on_text = self._relay() if self._stream else None
+        try:
+            asked = run.backend.ask(request, on_text=on_text)
+            reply = await (asked if run.is_bare else run.watch(asked))
+        except BaseException as cause:  # noqa: BLE001  # a model may be anybody's code
+            reply = self._reply_failed(cause, request, number)
+        else:
+            reply = self._take_reply(reply, request, number)
+        self.is_asking = False
+        return reply
+
     async def _prepare_request(self, phase: Thinking[OutT]) -> None:
-        """Wait for a retry, shorten the context, offer tools that can change, and keep a journal's order."""
+        """Wait for a retry, shorten the context, and offer tools that can change."""
         run, limit, may_ask = self._run, self.limit, self.limit is None
         # Out of time, no request is sent.
         context = None if limit is not None and limit.resource == "seconds" else self.context
@@ -144,9 +170,49 @@ class ModelTurn(Generic[OutT]):
             await context.consult(phase, question, may_ask=may_ask)
         if run.current_agent is not None:
             await run.current_agent.offer(phase)
-        if run.remembers and run.account.is_nested:
-            await run.effects.turn()
+
+    def _request(self, phase: Thinking[OutT]) -> LlmRequest | None:
+        """The next request, with its event and its step; at a limit, the last request, or None."""
+        run = self._run
+        if run.settings.free_steps:
+            run.tally.free = True
+        free = run.tally.free
+        if self.limit is None:
+            self.limit = self._limit(free=free)
+        if self.limit is not None:
+            return self._last_request(phase, self.limit)
+        run.log.refuse(f"ask {run.step + 1}")
+        if not free:
+            run.account.spend_step()
+        run.step += 1
+        trail, log = phase.trail, run.log
+        messages = trail.messages_since(self.emitted)
+        log.step_started(run.step, messages, follows=self.follows, free=free)
+        self.emitted = trail.length
+        self.follows = False
+        if log.log.has_followers and run.is_stopped:  # by a listener: no request was sent yet
+            self._give_back_step()
             run.check_stop()
+        shown = trail.messages if self.context is None else self.context.messages
+        fixed, asked = run.settings, NO_SETTINGS
+        if run.own_settings is not None or fixed.model_settings is not NO_SETTINGS:
+            asked = run.model_settings()
+        return LlmRequest(fixed.model, shown, run.specs(), fixed.judge.output.schema, (), asked)
+
+    def _limit(self, *, free: bool) -> BudgetExceededError | None:
+        """The limit of this run that forbids the next model call. One of a run above ends this run."""
+        run, account = self._run, self._run.account
+        now = run.now() if account.is_timed else 0.0
+        own = account.own_refusal(now, free=free)
+        if own is not None:
+            run.refused(str(run.step + 1), own)
+            return own
+        if account.is_nested:
+            above = account.refusal_above(now, free=free)
+            if above is not None:
+                run.refused(str(run.step + 1), above)
+                raise LimitAbove(above, is_recorded=True)
+        return None
 
     def _relay(self) -> OnText:
         """The receiver of a reply's text while it streams."""
@@ -154,40 +220,188 @@ class ModelTurn(Generic[OutT]):
 
         return StreamRelay(self._run)
 
-    async def _checked(
-        self, phase: Active[OutT], answer: Answer[OutT], checks: Checks
-    ) -> Answer[OutT] | Malformed:
-        """The answer after the output checks, or a malformed reply if one of them refuses it."""
-        try:
-            output, text = await self.check(phase, answer.output, answer.text, checks)
-        except Refused as refused:
-            return self._run.settings.judge.refused(answer, refused.cause, step_id=self._run.step)
-        return replace(answer, output=output, text=text)
+    def _take_reply(
+        self, reply: LlmResponse, request: LlmRequest, number: int
+    ) -> LlmResponse | ModelTransportError:
+        """Charge and record a reply. One that ends in an error is an error of the model call."""
+        run, free = self._run, self._run.tally.free
+        ms = int((run.now() - run.asked_at) * 1e6) / 1000
+        last = 0 if run.step == number else run.step
+        if not is_response(reply):  # the judge says what it is
+            body = Reply(ms=ms, free=free, step=last, flaw=NotAReply.flaw_of(reply), request=request)
+            run.log.write(f"ask {number}", body)
+            return reply
+        if reply.finish_reason == "error":
+            error = LlmResponseError(f"it ended with an error: {reply.content:.200}", retryable=True)
+            return self._unreachable(error, request, number)
+        if free:
+            run.tally.free = False
+        is_paid = run.paid is not None
+        cost, unpriced = run.paid or run.account.spend_reply(reply)
+        if is_paid:
+            run.paid = None
+        flaw = NotAReply.flaw_of_calls(reply) if reply.tool_calls else ""
+        kept = replace(reply, tool_calls=()) if flaw else reply
+        noted = self.limit is not None
+        body = Reply(kept, None, ms, cost, free, is_paid, unpriced, last, flaw, noted, request)
+        run.log.write(f"ask {number}", body)
+        self.last_content = reply.content
+        return reply
 
-    async def check(self, phase: Active[OutT], output: OutT, text: str, checks: Checks) -> tuple[OutT, str]:
+    def _reply_failed(self, cause: BaseException, request: LlmRequest, number: int) -> ModelTransportError:
+        """The error of a model call, for the policy. A call that was cancelled raises, and spends no step."""
         run = self._run
-        read = run.settings.judge.output.read
-        entry: RecordedInput[tuple[OutT, str]] = RecordedInput(
-            "check", run.step, _text_of, lambda text: (read(text), text)
+        cause = run.fault_of(cause)
+        if isinstance(cause, Stopped | CutOff | asyncio.CancelledError):
+            self._give_back_step()
+        elif isinstance(cause, Exception) and not isinstance(cause, PASSING):
+            if not run.is_stopped:
+                return self._unreachable(cause, request, number)
+            self._give_back_step()
+            run.check_stop()
+        raise cause
+
+    def _unreachable(self, cause: Exception, request: LlmRequest, number: int) -> ModelTransportError:
+        """Record the error of a model call, and return it as an error of the run."""
+        run = self._run
+        ms = int((run.now() - run.asked_at) * 1e6) / 1000
+        last = 0 if run.step == number else run.step
+        fault = fault_of(cause)
+        run.log.write(
+            f"ask {number}", Reply(None, fault, ms, free=run.tally.free, step=last, request=request)
         )
-        ctx = run.context(lambda: phase.messages)
-        return await run.wait(run.effects.remember(entry, lambda: checks.run(ctx, output, text)))
+        return _transport_error(cause, run.step)
+
+    def give_up(self) -> None:
+        """Give back the step of a request that is under way, whose reply nobody takes."""
+        if self.is_asking:
+            self._give_back_step()
+
+    def _give_back_step(self) -> None:
+        if self.limit is None and not self._run.tally.free:
+            self._run.account.spend_step(-1)
+
+    # --- what the log has ----------------------------------------------------------------------------
+
+    def _recorded_reply(self, phase: Thinking[OutT]) -> tuple[Thinking[OutT], Any]:
+        """The reply or the error that the log has for the next request, with the messages of that request.
+
+        Limits, offers and views are not looked at again: what was done was permitted.
+        """
+        run = self._run
+        number = run.step + 1
+        is_limited = False
+        if self.limit is None:
+            self.limit = run.recorded_limit(str(number))
+            is_limited = self.limit is not None
+            if self.limit is not None and self.limit.owner is not run.account:
+                raise LimitAbove(self.limit, is_recorded=True)
+        known = run.log.find(f"ask {number}", Reply)
+        if known is None:
+            run.is_recorded = False
+            self._is_prepared = is_limited  # before the limit was met
+            if self.context is not None:
+                self.context.take_recorded(phase, number)
+            return phase, NO_REQUEST
+        self._delay = 0.0
+        phase = self._recorded_request(phase, number, known)
+        run.step = known.step or number
+        if known.fault is not None:
+            return phase, _transport_error(revived(known.fault), run.step)
+        run.tally.free = False
+        if known.flaw or known.reply is None:
+            return phase, NotAReply(known.flaw)
+        self.last_content = known.reply.content
+        return phase, known.reply
+
+    def _recorded_request(self, phase: Thinking[OutT], number: int, known: Reply) -> Thinking[OutT]:
+        """The phase with the messages that the recorded request had."""
+        run = self._run
+        started = run.log.started(number)
+        trail = phase.trail
+        if started is not None:
+            recorded, follows, run.tally.free = started
+            if self.limit is not None:  # the note of the last request is not part of the trail
+                recorded = recorded[:-1]
+            own = trail.messages_since(self.emitted)
+            if own != recorded or self.follows != follows:
+                run.check_same_request(f"ask {number}", recorded, own)
+                since = self.emitted if follows and self.follows else self._asked
+                phase = phase.with_tail(since, recorded)
+                trail = phase.trail
+        self.emitted = self._asked = trail.length
+        self.follows = False
+        if self.context is None and run.log.has(f"view {number} 1"):
+            self.context = _context_of(run, phase)  # this program has no views, and the recorded one had
+        if self.context is not None:
+            self.context.take_recorded(phase, number)
+        is_dynamic = run.current_agent is not None and run.current_agent.is_dynamic
+        if run.current_agent is not None:
+            run.current_agent.offer_recorded()
+        if run.is_compared and self.limit is None and not is_dynamic and not run.log.log.index.has_options:
+            run.step = number
+            fixed = run.settings
+            asked = LlmRequest(
+                fixed.model, (), run.specs(), fixed.judge.output.schema, (), run.model_settings()
+            )
+            run.check_same_tools(f"ask {number}", known.request, asked)
+        return phase
+
+    # --- judging -------------------------------------------------------------------------------------
+
+    async def _judge(
+        self, phase: Thinking[OutT], reply: LlmResponse, *, is_known: bool
+    ) -> Phase[OutT] | None:
+        """Take the transition that a reply leads to; None repeats the request."""
+        run = self._run
+        decided = run.recorded_decision(f"{run.step} 1") if is_known else None
+        if is_known and run.current_agent is not None and run.current_agent.is_dynamic:
+            if not all(run.is_settled(call.id) for call in reply.tool_calls):
+                await run.current_agent.offer_again(phase)  # the tools of that step
+        verdict = run.settings.judge.judge(
+            reply,
+            step_id=run.step,
+            used_ids=run.used_ids,
+            excluded=run.tally.excluded,
+            is_settled=run.is_settled if is_known else None,
+        )
+        if decided is not None:
+            return self._corrected(phase, self._as_malformed(reply, verdict), decided)
+        if run.settings.checks is not None and isinstance(verdict, Answer):
+            verdict = await self._checked(phase, verdict, run.settings.checks)
+        if run.answers:
+            run.answers = {}
+        if is_known and not isinstance(verdict, CallPlan):
+            run.check_stop()  # the log has no decision and no end
+        if is_known and run.log.log.has_questions and isinstance(verdict, CallPlan):
+            verdict = run.with_decisions(verdict)
+        return self._follow(phase, reply, verdict)
+
+    def _as_malformed(self, reply: LlmResponse, verdict: Verdict[OutT]) -> Malformed:
+        """A reply about which the policy has decided, though this program may find nothing wrong with it."""
+        if isinstance(verdict, Malformed):
+            return verdict
+        judge, step = self._run.settings.judge, self._run.step
+        why = ValueError("it was refused before")
+        if isinstance(verdict, Answer):
+            return judge.refused(verdict, why, step_id=step)
+        return judge.refused(Answer(cast("Any", None), reply.content, reply), why, step_id=step)
 
     def _follow(
         self, phase: Thinking[OutT], reply: LlmResponse, verdict: Verdict[OutT]
     ) -> Phase[OutT] | None:
-        """Take the transition that a reply leads to; None repeats the request."""
-        run, self.last_reply = self._run, reply
+        """Take the transition that a verdict leads to; None repeats the request."""
+        run = self._run
         # As in the loop: class patterns cost more, and `isinstance` where it is none.
         if type(verdict) is not Answer and isinstance(verdict, CallPlan):
-            if verdict.is_flawed:
+            if verdict.is_flawed or (run.is_recorded and run.has_rejections(verdict.reply)):
                 return self._settle(phase, verdict)
             sound = verdict.reply
             if run.tally.row is not None:  # to set a field of a struct takes ten times as long as to look
                 run.tally.row = None  # a good step
             calls: Any = verdict.calls  # none of a sound plan is rejected
             self.slots = [*calls]
-            self.follows = sound is reply is not self.carried_over
+            self._is_sound = sound is reply
             return self._begin(phase, sound)
         if isinstance(verdict, Answer):
             return phase.complete(
@@ -201,77 +415,47 @@ class ModelTurn(Generic[OutT]):
             case _:
                 assert_never(verdict)
 
-    def _reply_failed(self, cause: BaseException) -> ModelTransportError:
-        """The error of a model call, for the policy. A call that was cancelled raises, and spends no step."""
+    async def _checked(
+        self, phase: Active[OutT], answer: Answer[OutT], checks: Checks
+    ) -> Answer[OutT] | Malformed:
+        """The answer after the output checks, or a malformed reply if one of them refuses it."""
+        try:
+            output, text = await self.check(phase, answer.output, answer.text, checks)
+        except Refused as refused:
+            return self._run.settings.judge.refused(answer, refused.cause, step_id=self._run.step)
+        return replace(answer, output=output, text=text)
+
+    async def check(self, phase: Active[OutT], output: OutT, text: str, checks: Checks) -> tuple[OutT, str]:
+        """The answer after the checks, and its text; raises `Refused` if one of them refuses it."""
+        run, name = self._run, f"check {self._run.step} 1"
+        known = run.log.find(name, Check) if run.is_recorded else None
+        if known is not None:
+            if known.fault is not None:
+                raise Refused(revived(known.fault))
+            return run.settings.judge.output.read(known.text), known.text
+        run.log.refuse(name)
+        ctx = run.context(lambda: phase.messages)
+        try:
+            output, text = await run.wait(checks.run(ctx, output, text))
+        except Refused as refused:
+            run.log.write(name, Check(fault=fault_of(refused.cause)))
+            raise
+        run.log.write(name, Check(text))
+        return output, text
+
+    # --- replies with errors -------------------------------------------------------------------------
+
+    def _retry_after(self, phase: Thinking[OutT], error: ModelTransportError) -> None:
+        """Send the request again, if the policy says so."""
         run = self._run
-        cause = run.fault_of(cause)
-        if isinstance(cause, Stopped | CutOff | asyncio.CancelledError):
-            self._give_back_step()
-        elif isinstance(cause, Exception) and not isinstance(cause, PASSING):
-            if not run.is_stopped:
-                return _unreachable(cause, run.step)
-            self._give_back_step()
-            run.check_stop()
-        raise cause
+        name = f"{run.step} 1"
+        decided = run.recorded_decision(name) if run.is_recorded else None
+        self.retry(decided or run.decide(phase, error, name, _no_text))
 
-    def _give_back_step(self) -> None:
-        if self.limit is None and not self._run.tally.free:
-            self._run.account.spend_step(-1)
-
-    def _request(self, phase: Thinking[OutT]) -> LlmRequest | None:
-        """The next request, with its event and its step; at a limit, the last request, or None."""
-        run = self._run
-        if run.settings.free_steps:
-            run.tally.free = True
-        free = run.tally.free
-        if self.limit is None:
-            account = run.account
-            now = run.now() if account.is_timed else 0.0
-            self.limit = account.own_refusal(now, free=free)
-            if account.is_nested:
-                above = account.refusal_above(now, free=free)
-                if above is not None:
-                    raise LimitAbove(above)
-        if self.limit is not None:
-            return self._last_request(phase, self.limit)
-        if not free:
-            run.account.spend_step()
-        run.step += 1
-        trail, emitter = phase.trail, run.emitter
-        messages = trail.messages_since(self.emitted)
-        emitter.step_started(run.step, messages, follows=self.follows, free=free)
-        self.emitted = self.emitted_in_steps = trail.length
-        self.follows = False
-        if emitter.has_listeners and run.is_stopped:  # by a listener: no request was sent yet
-            self._give_back_step()
-            run.check_stop()
-        shown = trail.messages if self.context is None else self.context.messages
-        fixed, asked = run.settings, NO_SETTINGS
-        if run.own_settings is not None or fixed.model_settings is not NO_SETTINGS:
-            asked = run.model_settings()
-        return LlmRequest(fixed.model, shown, run.specs(), fixed.judge.output.schema, (), asked)
-
-    def _take_reply(self, reply: LlmResponse) -> LlmResponse | ModelTransportError:
-        """Charge a reply and emit its event. A reply that ends in an error is an error of the model call."""
-        run = self._run
-        if not is_response(reply):
-            return reply  # the judge decides what it is instead
-        if reply.finish_reason == "error":
-            error = LlmResponseError(f"it ended with an error: {reply.content:.200}", retryable=True)
-            return _unreachable(error, run.step)
-        if run.tally.free:
-            run.tally.free = False
-        cost = run.account.spend_reply(reply)
-        run.emitter.model_responded(run.step, reply, int((run.now() - run.asked_at) * 1e6) / 1000, cost)
-        if reply.omitted:
-            run.emitter.emit(ContentOmitted, run.step, run.settings.model, reply.omitted)
-        self.last_content = reply.content
-        return reply
-
-    def retry(self, decided: Any) -> None:
+    def retry(self, decided: FaultDecision) -> None:
         """Take over the policy's delay for the next request, and whether it spends a step."""
         self._run.tally.free = decided.free
-        self._delay = max(self._delay, decided.decision.delay)
+        self._delay = max(self._delay, decided.delay)
 
     def _begin(self, phase: Thinking[OutT], reply: LlmResponse) -> Acting[OutT]:
         for call in reply.tool_calls:
@@ -286,41 +470,65 @@ class ModelTurn(Generic[OutT]):
         run = self._run
         slots: list[Slot] = []
         decided: FaultDecision | None = None
-        for item in plan.calls:
-            if not isinstance(item, Rejected):
+        for item, call in zip(plan.calls, plan.reply.tool_calls, strict=True):
+            name = f"{run.step} {escape_id(call.id)} 1"
+            found = run.recorded_rejection(name) if run.is_recorded else None
+            if found is None and not isinstance(item, Rejected):
                 slots.append(item)
                 continue
-            if decided is None:
-                decided = run.decide(phase, item.error)
-                self.retry(decided)
+            if found is not None:
+                decided = decided or found
+                text = found.text
+            elif decided is None:
+                settle = partial(self._error_text, item.error)
+                decided = run.decide(phase, item.error, name, settle, is_rejection=True)
+                text = decided.text
             else:
-                run.emit_fault(item.error, decided)
-            text = run.fault_text(sentences.invalid_call(str(item.error)), decided.decision)
-            slots.append(Observed(text, text, item.call.id, item.call.name, ok=False))
-        if decided is not None and isinstance(decided.decision, Retry):
-            return None
-        self.slots = slots
+                text = sentences.invalid_call(str(item.error))
+                run.share_decision(name, item.error, decided, text)
+            slots.append(Observed(text, text, call.id, call.name, ok=False))
+        if decided is not None:
+            self.retry(decided)
+            if decided.again:
+                return None
+        self.slots, self._is_sound = slots, False
         return self._begin(phase, plan.reply)
 
+    def _error_text(self, error: Exception, decision: Retry | Reprompt, _: bool) -> Settled:
+        text = sentences.invalid_call(str(error))
+        return Settled(self._run.fault_text(text, decision), again=isinstance(decision, Retry))
+
     def _correct(self, phase: Thinking[OutT], malformed: Malformed) -> Observing[OutT] | None:
-        """Return the error of a malformed reply to the model; None repeats the request."""
+        """Call the policy for a malformed reply; None repeats the request."""
         run = self._run
-        decided = run.decide(phase, malformed.error)
+        settle = partial(self._error_text, malformed.error)
+        return self._corrected(phase, malformed, run.decide(phase, malformed.error, f"{run.step} 1", settle))
+
+    def _corrected(
+        self, phase: Thinking[OutT], malformed: Malformed, decided: FaultDecision
+    ) -> Observing[OutT] | None:
+        """Return the error of a malformed reply to the model; None repeats the request."""
         self.retry(decided)
-        if isinstance(decided.decision, Retry):
+        if decided.again:
             return None
         if malformed.errors:
-            return self._begin(phase, malformed.reply).observe(self._wrong_answers(malformed, decided))
-        text = run.fault_text(sentences.invalid_call(str(malformed.error)), decided.decision)
+            observed = self._wrong_answers(malformed, decided.text)
+            return self._begin(phase, malformed.reply).observe(observed)
+        text = decided.text
         return phase.act(replace(malformed.reply, reasoning="")).observe([Observed(text, text)])
 
-    def _wrong_answers(self, malformed: Malformed, decided: FaultDecision) -> list[Observed]:
-        """The observations of a reply with invalid answers: each call's error, or that it was not run."""
+    def _wrong_answers(self, malformed: Malformed, first: str) -> list[Observed]:
+        """The observations of a reply with invalid answers: each call's error, or that it was not run.
+
+        `first` is the text for the first of the errors, about which the policy has decided.
+        """
         results: list[Observed] = []
         for call, error in zip(malformed.reply.tool_calls, malformed.errors, strict=True):
             text = sentences.not_run(sentences.BESIDE_ANSWER)
-            if error is not None:
-                text = self._run.fault_text(sentences.invalid_call(str(error)), decided.decision)
+            if error is malformed.error:
+                text = first
+            elif error is not None:
+                text = sentences.invalid_call(str(error))
             results.append(Observed(text, text, call.id, call.name, ok=False))
         return results
 
@@ -333,13 +541,15 @@ class ModelTurn(Generic[OutT]):
             case "fail":
                 raise refusal
             case "answer" if refusal.resource in ("steps", "tool_calls"):
-                run.tally.limit = refusal.resource
                 if self.context is not None:
                     self.context.fit()
+                run.log.refuse(f"ask {run.step + 1}")
                 note = Message(Role.USER, sentences.OUT_OF_STEPS)
                 run.step += 1
                 new = (*phase.trail.messages_since(self.emitted), note)
-                run.emitter.step_started(run.step, new, follows=self.follows, free=True)
+                run.log.step_started(run.step, new, follows=self.follows, free=True)
+                self.emitted, self.follows = phase.trail.length, False
+                run.tally.free = True
                 messages = (*(phase.messages if self.context is None else self.context.messages), note)
                 output = run.settings.judge.output
                 settings = replace(run.model_settings(), tool_choice=None)
@@ -357,7 +567,8 @@ class ModelTurn(Generic[OutT]):
         """End with the last text of the model, if it is an answer; else raise the limit."""
         run, refusal = self._run, self.limit
         assert refusal is not None
-        run.check_stop()
+        if not run.is_recorded:
+            run.check_stop()
         judge, checks = run.settings.judge, run.settings.checks
         try:
             if reply is None:
@@ -384,11 +595,11 @@ def _context_of(run: RunState[Any], phase: Active[Any]) -> ModelContext:
     return ModelContext(run, phase)
 
 
-def _text_of(checked: tuple[object, str]) -> str:
-    return checked[1]
+def _no_text(*_: Any) -> Settled:
+    return Settled(again=True)
 
 
-def _unreachable(cause: Exception, step: int) -> ModelTransportError:
+def _transport_error(cause: Exception, step: int) -> ModelTransportError:
     why = str(cause) or type(cause).__name__
     error = ModelTransportError(f"the model could not be asked: {why}", step_id=step)
     error.__cause__ = cause

@@ -23,7 +23,7 @@ from wesichain.platform.processes import after_fork
 from wesichain.policy import Budget, FailFast, PolicyEngine
 from wesichain.tools import ToolContext
 
-from .effects import Effects
+from .backend import Backend
 from .flow.flow import Flow
 from .model_names import AnyModel
 from .rules.answers import OutputMode
@@ -163,8 +163,9 @@ class RunOptions(Value, Generic[DepsT]):
     that this run is part of: the run spends from that run's account, is part of its log and waits with it.
     `events`: further sinks. `stream`: emit text as it arrives. `run_id`: the id of the run. `instructions`:
     used in place of the agent's. `advice`: lessons of earlier runs, added below the instructions.
-    `effects` wraps the model and the tools; `clock` is the source of time; `on_open` is called with the
-    `Drive`. `inner`: the place of the run in the call of `parent`, if it has one already.
+    `key`: the name of the run in that call, by which it is found again when the call is made again. `by`: who
+    asks for the run, or decides. `clock` is the source of time; `wrap` wraps the model and the tools;
+    `on_open` is called with the `Drive`; `place` is the place of the run in a log, if it has one already.
     """
 
     deps: DepsT = cast("Any", None)
@@ -178,10 +179,12 @@ class RunOptions(Value, Generic[DepsT]):
     run_id: str | None = None
     instructions: str | None = None
     advice: Advice | None = None
-    effects: Callable[[Effects], Effects] | None = None
+    key: str | None = None
+    by: str | None = None
     clock: Clock | None = None
+    wrap: Callable[[Backend], Backend] | None = None
     on_open: Callable[[Any], None] | None = None
-    inner: Any = None  # an `InnerRun`
+    place: Any = None  # a `RunPlace`
 
     @property
     def kept_budget(self) -> Budget | None:
@@ -190,7 +193,7 @@ class RunOptions(Value, Generic[DepsT]):
 
 
 NO_OPTIONS = RunOptions()
-_INTERNAL = frozenset({"default_policy", "inner", "on_open"})
+_INTERNAL = frozenset({"default_policy", "on_open", "place", "wrap"})
 
 # The types of the options of a run; only options that are given are checked.
 _RUN_CHECKS: dict[str, tuple[type, str]] = {
@@ -200,6 +203,8 @@ _RUN_CHECKS: dict[str, tuple[type, str]] = {
     "parent": (ToolContext, "the ToolContext of the call that runs the agent"),
     "run_id": (str, "a text"),
     "instructions": (str, "a text"),
+    "key": (str, "a text"),
+    "by": (str, "a text: who asks"),
 }
 
 

@@ -12,7 +12,6 @@ Users can create only an `Idle` phase, with `AgentRuntime.start(task)`.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import partial
@@ -21,102 +20,36 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Never, Self, 
 from msgspec import StructMeta
 from typing_extensions import override
 
-from wesichain import errors
-from wesichain.core import (
-    Citation,
-    ErrorStep,
-    Event,
-    LlmResponse,
-    Message,
-    ModelSettings,
-    Part,
-    ReActStep,
-    Role,
-    Usage,
-)
+from wesichain.core import Citation, ErrorStep, Event, LlmResponse, Message, ReActStep, Role, Usage
 from wesichain.core.internal import (
-    Decision,
+    Clock,
     LogView,
     PendingCall,
     Spent,
+    SystemClock,
     Value,
-    events_in,
-    field,
     force_setattr,
-    from_plain,
-    is_object,
+    is_array,
     replace,
     turn_of,
 )
 from wesichain.errors import AgentError, CodecError
-from wesichain.policy import Budget
+from wesichain.journal.internal import (
+    JournalLog,
+    entry_from_plain,
+    events_of,
+    log_to_plain,
+    read_log,
+    revived,
+)
 from wesichain.policy.internal import cost_of_spent
 
-from .rules.tally import Tally
+from .fold import fold
+from .run_info import RunInfo
 from .trail import Observed, Trail
 
 OutT = TypeVar("OutT")
 LimitName: TypeAlias = Literal["steps", "tokens", "cost", "seconds", "tool_calls"]
-
-_SCALARS = (str, int, float, bool)
-STATE_KEYS = frozenset({"input", "agent_scratchpad", "final_output", "iteration_count", "stopped_by"})
-
-
-class RunInfo(Value):
-    """The facts that are the same in every phase of a run."""
-
-    __aside__: ClassVar[tuple[str, ...]] = ("events",)
-
-    run_id: str
-    task: str
-    state: object  # as passed by the caller; for a task in text, the text
-    first_new: int = 0  # the index of the first message of this run, behind its history
-    earlier: int = 0  # model calls of finished runs, counted in the caller's state
-    last_seq: int = 0  # the number of the last event before `events`, in a resumed run
-    step: int = 0  # the last step before this part of the run
-    told: int = 0  # the number of messages in the events before this part; a stored name
-    before: Spent | None = None  # spent before this part, in a run that continues a state or an outcome
-    parts: tuple[Part, ...] = ()  # the task, if it is more than text
-    agent: str = "agent"  # the name of the agent that acts now
-    opened_by: str = ""  # the name of the agent that began the run, if it was handed off since
-    model: str = ""  # of this run, if it is not the agent's
-    settings: ModelSettings | None = None  # of this run; they override those of its agent
-    budget: Budget | None = None  # of this run, if it is not the agent's
-    events: list[Any] = field(default_factory=list[Any])  # see `events_in`
-
-
-class Child(Value, omit_defaults=True):
-    """A run inside a call that has not ended. When the call is made again, the run is reused or resumed.
-
-    `number` counts the runs of an attempt in the order in which they started, `branch` the tasks of the tool
-    that start runs. Number 0 stands for a question that the call itself asks. If a failed run met a limit of
-    a run above it, `limit_level` says which one: 1 is the run that made the call, 2 the one above that.
-    """
-
-    call_id: str
-    agent: str
-    attempt: int
-    outcome: Completed[Any] | Failed[Any] | Interrupted[Any]
-    number: int = 1
-    branch: int = 1
-    limit_level: int = 0
-
-
-class Unfinished(Value, omit_defaults=True):
-    """The work in progress of an interrupted run: a reply, and the results of its calls so far.
-
-    A reply that is not `judged` arrived as the run was stopped, and is processed when the run is resumed.
-    `attempts` counts how often each call was begun; `decisions` are the human decisions on them.
-    """
-
-    __always__: ClassVar[tuple[str, ...]] = ("done", "attempts", "decisions")
-
-    reply: LlmResponse
-    done: tuple[Observed, ...] = ()
-    judged: bool = True
-    children: tuple[Child, ...] = ()
-    attempts: Mapping[str, int] = field(default_factory=dict[str, int])
-    decisions: Mapping[str, Decision] = field(default_factory=dict[str, Decision])
 
 
 class _PhaseType(StructMeta):
@@ -204,7 +137,17 @@ class _Ended(AnyPhase, Generic[OutT]):
 
     @property
     def events(self) -> tuple[Event, ...]:
-        return tuple(events_in(self.info.events, self.info.run_id, self.info.last_seq))
+        """The events of this leg of the work, with those of the runs inside."""
+        info = self.info
+        found = events_of(
+            info.log, info.place, run_id=info.run_id, since=info.since, until=self.until or None
+        )
+        return tuple(found)
+
+    @property
+    def unclaimed(self) -> tuple[str, ...]:
+        """The names of recorded entries that the program did not ask for when it continued the run."""
+        return self.info.log.unclaimed
 
     @property
     def new_messages(self) -> tuple[Message, ...]:
@@ -212,52 +155,32 @@ class _Ended(AnyPhase, Generic[OutT]):
 
     @property
     def last_seq(self) -> int:
-        return self.events[-1].seq if self.info.events else self.info.last_seq
+        events = self.events
+        return events[-1].seq if events else 0
 
-    @abstractmethod
+    def sealed(self, until: int) -> Self:
+        """The outcome with the number of records that its log has now."""
+        return replace(self, until=until)
+
     def to_plain(self) -> Mapping[str, Any]:
-        """The outcome as data, without its events, for `from_plain()`."""
+        """The log of the run as data, for `from_plain()`."""
+        info = self.info
+        if info.place:
+            raise CodecError(
+                "a run inside a call has its log with the outermost run; write the outcome of that"
+            )
+        log = log_to_plain(info.log, self.until or None)
+        return {"kind": self.kind, "run_id": info.log.run_id, "log": log}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
         """The outcome from the data of `to_plain()`."""
-        saved = from_plain(_Saved, plain)
-        if saved.kind != cls.kind:
-            raise CodecError(f"kind: expected {cls.kind!r}, got {saved.kind[:60]!r}")
-        restored: Any = _MAKERS[cls.kind](*saved.restored(), *cls._own(saved))
-        return restored  # type: ignore[no-any-return]  # of this class, which has no subclasses
-
-    @staticmethod
-    @abstractmethod
-    def _own(saved: _Saved) -> tuple[Any, ...]:
-        """The fields that only this kind of outcome has, from the saved data."""
-
-    def _plain(self) -> dict[str, Any]:
-        info, given = self.info, self.info.state
-        rest = None
-        if is_object(given):
-            rest = {key: value for key, value in given.items() if key not in STATE_KEYS}
-        own: dict[str, Any] = {"model": info.model} if info.model else {}
-        if info.settings is not None:
-            own["settings"] = info.settings
-        if info.budget is not None:
-            own["budget"] = info.budget
-        return {
-            **own,
-            "kind": self.kind,
-            "run_id": info.run_id,
-            "task": info.task,
-            "state": rest,
-            "first_new": info.first_new,
-            "earlier": info.earlier,
-            "last_seq": self.last_seq,
-            "messages": self.trail.messages,
-            "steps": self.trail.steps,
-            "spent": self.spent,
-            "step": self.step,
-            "agent": info.agent,
-            "opened_by": info.opened_by,
-        }
+        if plain.get("kind") != cls.kind:
+            raise CodecError(f"kind: expected {cls.kind!r}, got {str(plain.get('kind'))[:60]!r}")
+        restored: Any = outcome_of(log_from_plain(plain))
+        if not isinstance(restored, cls):
+            raise CodecError(f"the log is that of a run which is {restored.kind}, not {cls.kind}")
+        return restored
 
 
 class Completed(_Ended[OutT]):
@@ -267,16 +190,7 @@ class Completed(_Ended[OutT]):
     output: OutT
     text: str
     stopped_by: LimitName | None = None
-
-    @override
-    def to_plain(self) -> Mapping[str, Any]:
-        return {**self._plain(), "text": self.text, "stopped_by": self.stopped_by}
-
-    @staticmethod
-    @override
-    def _own(saved: _Saved) -> tuple[Any, ...]:
-        """The output is the text; `AgentRuntime.read_output` parses a typed one."""
-        return saved.text, saved.text, saved.stopped_by
+    until: int = 0  # the number of records that the log had at the end
 
 
 class Failed(_Ended[OutT]):
@@ -284,107 +198,20 @@ class Failed(_Ended[OutT]):
 
     kind: ClassVar[str] = "failed"
     error: AgentError
-
-    @override
-    def to_plain(self) -> Mapping[str, Any]:
-        error = self.error
-        fields = {name: value for name, value in vars(error).items() if isinstance(value, _SCALARS)}
-        failure = {"error": type(error).__name__, "message": str(error), "fields": fields}
-        return {**self._plain(), **failure}
-
-    @staticmethod
-    @override
-    def _own(saved: _Saved) -> tuple[Any, ...]:
-        """The error, of its original class, without its cause, which is not stored."""
-        known = getattr(errors, saved.error, AgentError)
-        is_one = isinstance(known, type) and issubclass(known, AgentError)
-        error = (known if is_one else AgentError)(saved.message)
-        for name, value in saved.fields.items():
-            if name in vars(error):
-                setattr(error, name, value)
-        return (error,)
+    until: int = 0  # the number of records that the log had at the end
 
 
 class Interrupted(_Ended[OutT]):
     """The run was stopped, or waits for approval; `AgentRuntime.resume()` continues it.
 
-    It can be written with `to_json` and read in another process. The caller's state is stored only if it is
-    a dict; any other state is read back as a `ReActState`.
+    It can be written with `to_json` and read in another process: it is the log of the run. The caller's state
+    is stored only if it is a dict; any other state is read back as a `ReActState`.
     """
 
     kind: ClassVar[str] = "interrupted"
     reason: str
     pending: tuple[PendingCall, ...] = ()
-    unfinished: Unfinished | None = None
-    tally: Tally = field(default_factory=Tally)
-    told: int = 0
-
-    @override
-    def to_plain(self) -> Mapping[str, Any]:
-        held = {
-            "pending": self.pending,
-            "unfinished": self.unfinished,
-            "tally": self.tally,
-            "told": self.told,
-        }
-        return {**self._plain(), "reason": self.reason, **held}
-
-    @staticmethod
-    @override
-    def _own(saved: _Saved) -> tuple[Any, ...]:
-        told = len(saved.messages) if saved.told is None else saved.told
-        return saved.reason, saved.pending, saved.unfinished, saved.tally or Tally(), told
-
-
-class _Saved(Value):
-    """The fields of an outcome in JSON."""
-
-    kind: str
-    run_id: str
-    task: str
-    state: dict[str, Any] | None
-    first_new: int
-    earlier: int
-    last_seq: int
-    messages: tuple[Message, ...]
-    steps: tuple[ReActStep, ...]
-    spent: Spent
-    text: str = ""
-    stopped_by: LimitName | None = None
-    error: str = ""
-    message: str = ""
-    fields: dict[str, Any] = field(default_factory=dict[str, Any])
-    reason: str = ""
-    pending: tuple[PendingCall, ...] = ()
-    unfinished: Unfinished | None = None
-    tally: Tally | None = None
-    step: int | None = None  # not stored by version 0.1: the number of steps spent
-    told: int | None = None  # not stored by version 0.1: the number of messages
-    agent: str = "agent"
-    opened_by: str = ""
-    model: str = ""
-    settings: ModelSettings | None = None
-    budget: Budget | None = None
-
-    def restored(self) -> tuple[RunInfo, Trail, Spent, int]:
-        from wesichain.core import ReActState
-
-        rest = self.state
-        state: object = ReActState(self.task) if rest is None else {**rest, "input": self.task}
-        begun = (self.first_new, self.earlier, self.last_seq)
-        info = RunInfo(
-            self.run_id,
-            self.task,
-            state,
-            *begun,
-            agent=self.agent,
-            opened_by=self.opened_by,
-            model=self.model,
-            settings=self.settings,
-            budget=self.budget,
-        )
-        step = self.spent.steps if self.step is None else self.step
-        return info, Trail.of([*self.messages], self.steps), self.spent, step
+    until: int = 0  # the number of records that the log had at the end
 
 
 def _rebuild(phase: Any, fields: tuple[Any, ...]) -> Any:
@@ -392,13 +219,41 @@ def _rebuild(phase: Any, fields: tuple[Any, ...]) -> Any:
     return _maker_of(phase)(*fields)
 
 
-# Called by transitions, and to read saved outcomes.
+# Called by transitions, and to read outcomes from their logs.
 completed_phase: Callable[..., Completed[Any]] = _maker_of(Completed)
 failed_phase: Callable[..., Failed[Any]] = _maker_of(Failed)
 interrupted_phase: Callable[..., Interrupted[Any]] = _maker_of(Interrupted)
-_MAKERS = {"completed": completed_phase, "failed": failed_phase, "interrupted": interrupted_phase}
 
 Outcome: TypeAlias = Completed[OutT] | Failed[OutT] | Interrupted[OutT]
+
+
+def outcome_of(log: JournalLog, place: str = "") -> Outcome[Any]:
+    """The outcome of a run from its log alone. A typed answer is its text."""
+    found = fold(log, place)
+    info, trail, spent, step, end = found.info, found.trail, found.spent, found.step, found.end
+    until = len(log.records)
+    if end is None:
+        reason = found.reason or "its process ended"
+        return interrupted_phase(info, trail, spent, step, reason, found.pending, until=until)
+    if end.fault is not None:
+        error = revived(end.fault)
+        failure = error if isinstance(error, AgentError) else AgentError(str(error))
+        ended = trail.grown((), (ErrorStep(str(error)),))
+        return failed_phase(info, ended, spent, step, failure, until=until)
+    return completed_phase(info, trail, spent, step, end.text, end.text, end.stopped_by, until=until)
+
+
+def log_from_plain(plain: Mapping[str, Any], clock: Clock | None = None) -> JournalLog:
+    """The log in the data of an outcome."""
+    entries, run_id = plain.get("log"), plain.get("run_id")
+    if not is_array(entries) or not isinstance(run_id, str):
+        raise CodecError(
+            "this is no outcome of this version: it has no log; run the task again, or resume it with the "
+            "version that wrote it"
+        )
+    log = JournalLog(run_id, clock or SystemClock())
+    read_log(log, map(entry_from_plain, entries))
+    return log
 
 
 # --- the phases before the end ---------------------------------------------------------------------
@@ -411,19 +266,9 @@ class _Active(AnyPhase, Generic[OutT]):
         return failed_phase(self.info, self.trail.grown((), (ErrorStep(str(error)),)), spent, step, error)
 
     def interrupt(
-        self,
-        reason: str,
-        *,
-        spent: Spent,
-        step: int = 0,
-        told: int = 0,
-        pending: tuple[PendingCall, ...] = (),
-        unfinished: Unfinished | None = None,
-        tally: Tally | None = None,
+        self, reason: str, *, spent: Spent, step: int = 0, pending: tuple[PendingCall, ...] = ()
     ) -> Interrupted[OutT]:
-        """Stop here; `told` is the number of messages in the events."""
-        held = (reason, pending, unfinished, tally or Tally(), told)
-        return interrupted_phase(self.info, self.trail, spent, step, *held)
+        return interrupted_phase(self.info, self.trail, spent, step, reason, pending)
 
     def to_plain(self) -> Mapping[str, Any]:
         raise CodecError("a phase can be written once its run has ended; before, write its steps or messages")
@@ -438,6 +283,10 @@ class Idle(_Active[OutT]):
 
 class Thinking(_Active[OutT]):
     """The phase before a model call."""
+
+    def with_tail(self, since: int, messages: Sequence[Message]) -> Thinking[OutT]:
+        """The phase with other messages from number `since` on: those that a recorded request had."""
+        return replace(self, trail=self.trail.with_tail(since, messages))
 
     def act(self, reply: LlmResponse) -> Acting[OutT]:
         """Run the calls of a reply. After one without calls, an error is returned to the model."""
@@ -530,45 +379,6 @@ def handed_over(
     opened_by = phase.info.opened_by or phase.info.agent
     info = replace(phase.info, agent=agent, opened_by=opened_by, first_new=first_new)
     return replace(_THINKING, info=info, trail=phase.trail.with_messages(messages))
-
-
-def resumed(
-    outcome: Interrupted[OutT],
-    *,
-    reply: LlmResponse | None = None,
-    model: str = "",
-    settings: ModelSettings | None = None,
-    budget: Budget | None = None,
-) -> Thinking[OutT] | Acting[OutT]:
-    """The phase from which an interrupted run is resumed: Acting if it has unfinished calls, else Thinking.
-
-    `reply` replaces the unfinished reply if people have changed the arguments of its calls.
-    """
-    info = replace(
-        outcome.info,
-        events=[],
-        last_seq=outcome.last_seq,
-        step=outcome.step,
-        told=outcome.told,
-        before=outcome.spent,
-        model=model,
-        settings=settings,
-        budget=budget,
-    )
-    unfinished = outcome.unfinished
-    if unfinished is None or not unfinished.judged:
-        return replace(_THINKING, info=info, trail=outcome.trail)
-    if reply is None:
-        return replace(_ACTING, info=info, trail=outcome.trail, reply=unfinished.reply)
-    trail = outcome.trail.with_last_reply(turn_of(reply), reply, instead_of=unfinished.reply)
-    return replace(_ACTING, info=info, trail=trail, reply=reply)
-
-
-def with_events(outcome: Outcome[OutT], events: list[Event]) -> Outcome[OutT]:
-    """A copy of the outcome with the whole log of a run that was recorded in several parts."""
-    again: Any = copy(outcome)
-    force_setattr(again, "info", replace(outcome.info, events=events))
-    return again  # type: ignore[no-any-return]  # of the same class
 
 
 def with_output(outcome: Completed[Any], output: OutT, *, text: str | None = None) -> Completed[OutT]:

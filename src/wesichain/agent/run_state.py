@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from itertools import zip_longest
 from math import inf
 from typing import Any, Generic, TypeGuard, TypeVar
 
 from wesichain.context import ContextView
-from wesichain.core import LlmResponse, Message, ModelResponded, ModelSettings, ToolSpec
+from wesichain.core import LlmRequest, LlmResponse, Message, ModelSettings, ToolSpec
 from wesichain.core.internal import (
     NO_SETTINGS,
+    ApproveWith,
     CancellationToken,
     Clock,
+    Decision,
     Mutable,
     Spent,
     Value,
@@ -26,9 +29,20 @@ from wesichain.errors import (
     AgentError,
     BudgetExceededError,
     ConfigError,
+    JournalError,
     PolicyViolationError,
     ReplayMismatchError,
     ToolFailedError,
+)
+from wesichain.journal.internal import (
+    Answer,
+    Asked,
+    Decide,
+    Limit,
+    escape_id,
+    fault_of,
+    fingerprint,
+    revived,
 )
 from wesichain.middleware import Middleware
 from wesichain.policy import (
@@ -45,15 +59,16 @@ from wesichain.policy.internal import Account
 from wesichain.tools import RunContext, ToolRegistry
 from wesichain.tools.internal import PreparedCall
 
-from .effects import Effects
-from .emitter import Emitter
+from .backend import Backend
+from .calls.questions import approval_token
 from .flow.flow import Flow
 from .options import LoopGuard, OnLimit
 from .phases import Active, AnyPhase
 from .rules import sentences
 from .rules.checks import Checks
-from .rules.reply_judge import ReplyJudge
+from .rules.reply_judge import CallPlan, ReplyJudge
 from .rules.tally import PolicyView, Tally
+from .run_log import RunLog
 
 OutT = TypeVar("OutT")
 TASK_CANCELLED = "the task that ran it was cancelled"
@@ -89,18 +104,34 @@ class Settings(Value, Generic[OutT]):
 
 
 class FaultDecision(Value):
-    """The policy's decision on an error, and whether the next model call is free."""
+    """The decision on an error: the run goes on, with a retry or with a text for the model."""
 
-    decision: Retry | Reprompt
-    free: bool
+    kind: str  # "retry", "reprompt", or "interrupt" of an earlier leg
+    free: bool = False  # whether the next model call spends no step
+    delay: float = 0.0
+    text: str = ""  # that is returned to the model
+    again: bool = False  # whether the request is sent, or the call is run, again
+
+
+class Settled(Value):
+    """What follows from a policy's decision.
+
+    `text` is for the model; `again` says that the request is sent, or the call is run, again, and `steps` are
+    what that spends at once.
+    """
+
+    text: str = ""
+    again: bool = False
+    steps: int = 0
 
 
 class LimitAbove(Exception):  # noqa: N818  # carries the error
     """A limit of a run above this one. It ends this run, whatever its `on_limit`, and then that one."""
 
-    def __init__(self, error: BudgetExceededError) -> None:
+    def __init__(self, error: BudgetExceededError, *, is_recorded: bool = False) -> None:
         super().__init__(str(error))
         self.error = error
+        self.is_recorded = is_recorded
 
 
 class Stopped(Exception):  # noqa: N818  # not an error: it was requested
@@ -112,15 +143,15 @@ class CutOff(Exception):  # noqa: N818  # not an error: it was requested
 
 
 _MAKING = threading.RLock()
-PASSING = (AgentError, ConfigError, ReplayMismatchError, LimitAbove)  # errors that do not come from a model
+PASSING = (AgentError, ConfigError, JournalError, LimitAbove)  # errors that do not come from a model
 
 
 class RunState(Mutable, Generic[OutT]):
     """The state of one run, owned by the loop."""
 
     settings: Settings[OutT]
-    effects: Effects
-    emitter: Emitter
+    backend: Backend
+    log: RunLog
     account: Account
     _token: CancellationToken | None
     step: int
@@ -129,9 +160,15 @@ class RunState(Mutable, Generic[OutT]):
     scope: tuple[str, ...]
     own_settings: ModelSettings | None  # of this run; they override those of the acting agent
     now: Callable[[], float]
-    remembers: bool
-    has_own_clock: bool  # durations are measured by an injected clock, not by a journal
+    has_own_clock: bool  # durations are measured by an injected clock
     is_bare: bool  # without a token and a time limit: a wait ends only with its effect
+    # Whether the log may have what the run does next, and whether it has to be the same program.
+    is_recorded: bool = False
+    is_compared: bool = False
+    answers: Mapping[str, Decision] = field(default_factory=dict[str, Decision])  # by call of this step
+    paid: tuple[float, str] | None = (
+        None  # of a reply that a middleware has charged: cost, model without price
+    )
     # A set, as a dict that the garbage collector does not track.
     used_ids: dict[str, None] = field(default_factory=dict[str, None], init=False)
     task: asyncio.Task[Any] | None = field(default=None, init=False)
@@ -139,6 +176,7 @@ class RunState(Mutable, Generic[OutT]):
     pressure: Callable[[], Coroutine[Any, Any, None]] | None = field(default=None, init=False)
     # Pieces of an answer that are held back until it is checked.
     pending_deltas: list[tuple[Any, int, Any]] | None = field(default=None, init=False)
+    turn: Any = field(default=None, init=False)  # the `ModelTurn`
     batch: Any = field(default=None, init=False)  # the `Batch` of calls that are being run
     current_agent: Any = field(default=None, init=False)  # if the agent or its tools can change
     flow: Any = field(default=None, init=False)  # the `FlowRule`, if outside text may decide nothing
@@ -152,7 +190,7 @@ class RunState(Mutable, Generic[OutT]):
 
     @property
     def run_id(self) -> str:
-        return self.emitter.run_id
+        return self.log.run_id
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools that are now offered to the model."""
@@ -191,13 +229,8 @@ class RunState(Mutable, Generic[OutT]):
         """Begin another step, for a further model call of a middleware."""
         self.account.spend_step()
         self.step += 1
-        self.emitter.step_started(self.step, (), follows=False)
+        self.log.step_started(self.step, (), follows=False)
         self.asked_at = self.now()
-
-    def set_aside(self, step: int, reply: LlmResponse, duration_ms: float) -> None:
-        """Charge the tokens of a reply that the loop does not receive, and emit its event."""
-        cost = self.account.spend_reply(reply)
-        self.emitter.emit(ModelResponded, step, reply, duration_ms, cost, True)
 
     def driven_by(self, task: asyncio.Task[Any] | None) -> None:
         """Set the task that takes the next steps. Cancelling it stops the run."""
@@ -220,10 +253,12 @@ class RunState(Mutable, Generic[OutT]):
         self.token.cancel(reason)
 
     def give_up(self, reason: str) -> None:
-        """End the log of a run that continues after its call has ended, and detach its account."""
+        """End a run that still works after its call has ended, and detach its account."""
         if self.batch is not None:
             self.batch.give_up()
-        self.emitter.run_interrupted(0, reason, Spent())
+        elif self.turn is not None:
+            self.turn.give_up()
+        self.log.interrupted(0, reason, Spent())
         self.account.detach()
 
     @property
@@ -301,7 +336,7 @@ class RunState(Mutable, Generic[OutT]):
         """Emit the pieces of an answer that were held back until it was checked."""
         held, self.pending_deltas = self.pending_deltas or (), None
         for kind, step, value in held:
-            self.emitter.emit(kind, step, value)
+            self.log.show(kind, step, value)
 
     async def sleep(self, seconds: float) -> None:
         if seconds > 0:
@@ -329,48 +364,190 @@ class RunState(Mutable, Generic[OutT]):
         """Whether the call needs approval."""
         return prepared.asks_approval(self.context(lambda: phase.messages))
 
+    # --- what the log has --------------------------------------------------------------------------
+
+    def is_settled(self, call_id: str) -> bool:
+        """Whether the log says what came of a call of the present reply, or that it had begun."""
+        name, log = f"{self.step} {escape_id(call_id)} 1", self.log
+        return log.has(f"call {name}") or log.has(f"call {name} ?") or log.has(f"decide {name}")
+
+    def has_rejections(self, reply: LlmResponse) -> bool:
+        """Whether the log has calls of a reply that could not be run."""
+        names = (f"{self.step} {escape_id(call.id)} 1" for call in reply.tool_calls)
+        return any(self.log.has(f"decide {name}") and not self.log.has(f"call {name}") for name in names)
+
+    def with_decisions(self, plan: CallPlan) -> CallPlan:
+        """The calls of a reply after the decisions of people on them; they may have changed arguments."""
+        asked, calls = list(plan.reply.tool_calls), list(plan.calls)
+        for index, call in enumerate(asked):
+            token = approval_token(self.run_id, self.step, call)
+            answer = self.log.find(f"answer {token}", Answer)
+            if answer is None or answer.decision is None:
+                continue
+            self.answers = {**self.answers, call.id: answer.decision}
+            if isinstance(answer.decision, ApproveWith):
+                asked[index] = replace(call, args=answer.decision.args)
+                calls[index] = None
+        if asked == list(plan.reply.tool_calls):
+            return plan
+        return replace(plan, reply=replace(plan.reply, tool_calls=tuple(asked)), calls=calls)
+
+    def question(self, asked: Asked) -> Asked:
+        """The question as the log has it; a new one is recorded."""
+        name = f"asked {asked.token}"
+        known = self.log.find(name, Asked)
+        if known is None:
+            self.log.refuse(name)
+            self.log.log.ask(self.log.place + name, asked)
+        return known or asked
+
+    def goes_on_inside(self, place: str, name: str) -> bool:
+        """Whether a `once` call that has no result goes on when it is entered again.
+
+        It does if it was left while something inside it waited, or was stopped; and if nothing was stored
+        after a question inside it. Else its outcome is unknown.
+        """
+        return self.log.log.was_left_inside(f"{self.log.place}call {name}", place)
+
+    def was_left(self, name: str) -> bool:
+        """Whether a call was left while something inside it waited, or was stopped."""
+        return self.is_recorded and self.log.log.was_left(f"{self.log.place}call {name}")
+
+    def check_same_request(self, name: str, expected: Sequence[Message], actual: Sequence[Message]) -> None:
+        """Raise if a request has other messages than the recorded one, though the program is the same."""
+        if not self.is_compared:
+            return
+        pairs = zip_longest(expected, actual)
+        there, here = next(((one, two) for one, two in pairs if one != two), (None, None))
+        raise ReplayMismatchError(
+            f"step {self.step + 1} of {self.name!r} sends other messages than the recorded ones: recorded "
+            f"{_shown(there)}, now {_shown(here)}; continue with the program that was recorded, or record anew",
+            step_id=self.step + 1,
+            name=self.log.place + name,
+            expected=_shown(there),
+            actual=_shown(here),
+        )
+
+    def check_same_tools(self, name: str, expected: object, request: LlmRequest) -> None:
+        """Raise if a request differs from the recorded one in its model, tools, settings or answer form."""
+        actual = fingerprint(request)
+        there = fingerprint(expected) if isinstance(expected, LlmRequest) else expected
+        if there and there != actual:
+            raise ReplayMismatchError(
+                f"step {self.step + 1} of {self.name!r} sends another request than the recorded one: the model, "
+                f"the tools, the settings or the form of the answer differ; continue with the program that was "
+                f"recorded, or record anew",
+                step_id=self.step + 1,
+                name=self.log.place + name,
+                expected=str(there),
+                actual=actual,
+            )
+
+    # --- limits --------------------------------------------------------------------------------------
+
+    def refused(self, name: str, limit: BudgetExceededError, *, steps: int = 0) -> None:
+        """Record the refusal of an act by a limit; `steps` were spent by a request that it cut off."""
+        owner = limit.owner
+        place = owner.place if isinstance(owner, Account) else self.log.place
+        self.log.write(
+            f"limit {name}", Limit(limit.resource, float(limit.limit), float(limit.used), place, steps)
+        )
+
+    def refuse_retry(self, name: str, refusal: Exception) -> None:
+        """Record that a limit refused another attempt at a call."""
+        limit: Any = refusal.error if isinstance(refusal, LimitAbove) else refusal
+        self.refused(name, limit)
+
+    def recorded_limit(self, name: str) -> BudgetExceededError | None:
+        """The limit that has refused an act before."""
+        known = self.log.find(f"limit {name}", Limit)
+        if known is None:
+            return None
+        self.step += known.steps
+        return self.account.recorded(known.resource, known.limit, known.used, known.owner)
+
     # --- the policy --------------------------------------------------------------------------------
 
     def decide(
-        self, phase: Active[OutT], error: AgentError, *, call_id: str | None = None, duration_ms: float = 0.0
+        self,
+        phase: Active[OutT],
+        error: AgentError,
+        name: str,
+        settle: Callable[[Retry | Reprompt, bool], Settled],
+        *,
+        text: str = "",
+        duration_ms: float = 0.0,
+        is_rejection: bool = False,
     ) -> FaultDecision:
-        """The policy's decision on an error, within its bounds. An error that ends the run is raised."""
-        self.tally.count_fault(error)
-        tool_name = getattr(error, "tool_name", None)
+        """The policy's decision on an error, within its bounds, recorded as `decide NAME`.
+
+        `settle` is called with a decision that lets the run go on, and with whether it is free. An error that
+        ends the run is raised; `text` is then what the model would have read. `is_rejection`: the error is
+        that of a call which cannot be run.
+        """
+        fault = fault_of(error)
+        self.tally.count_fault(fault)
+        tool = getattr(error, "tool_name", None) or ""
+        body = Decide(fault, "fail", text=text, tool=tool, ms=duration_ms, is_rejection=is_rejection)
         try:
             decision = self._ask_policy(phase, error)
-        except PolicyViolationError:
-            self.emitter.step_failed(self.step, error, "fail", call_id=call_id, tool_name=tool_name)
+        except PolicyViolationError as violation:
+            self.log.write(f"decide {name}", replace(body, raised=fault_of(violation)))
             raise
-        if isinstance(decision, Reprompt) and not self.tally.may_reprompt(error, decision.strategy):
+        if isinstance(decision, Reprompt) and not self.tally.may_reprompt(fault, decision.strategy):
             decision = Fail()
-        free = (
-            isinstance(decision, Retry | Reprompt)
-            and not decision.consume_budget
-            and self.account.take_free_retry()
-        )
-        self.emitter.step_failed(
-            self.step,
-            error,
-            type(decision).__name__.lower(),
-            call_id=call_id,
-            tool_name=tool_name,
-            duration_ms=duration_ms,
-            free=free,
-        )
-        match decision:
-            case Fail():
-                raise error
-            case Interrupt():
+        kind = type(decision).__name__.lower()
+        if not isinstance(decision, Retry | Reprompt):
+            self.log.write(f"decide {name}", replace(body, decision=kind))
+            if isinstance(decision, Interrupt):
                 raise Stopped(f"the policy stopped the run: {error}")
-            case Retry() | Reprompt():
-                return FaultDecision(decision, free)
+            raise error
+        free = not decision.consume_budget and self.account.take_free_retry()
+        settled = settle(decision, free)
+        found = FaultDecision(kind, free, decision.delay, settled.text or text, settled.again)
+        self.log.write(
+            f"decide {name}",
+            replace(
+                body,
+                decision=kind,
+                delay=decision.delay,
+                free=free,
+                text=settled.text or text,
+                again=settled.again,
+                steps=settled.steps,
+                reprompt=isinstance(decision, Reprompt),
+            ),
+        )
+        return found
 
-    def emit_fault(self, error: AgentError, decided: FaultDecision) -> None:
-        """Emit an error that shares the policy's decision on another one."""
-        decision = type(decided.decision).__name__.lower()
-        tool_name = getattr(error, "tool_name", None)
-        self.emitter.step_failed(self.step, error, decision, tool_name=tool_name)
+    def recorded_decision(self, name: str, keep: Callable[[str], None] | None = None) -> FaultDecision | None:
+        """The decision that was made before on this error. One that ended the run is raised again.
+
+        `keep` is called with the text of a decision that is raised.
+        """
+        known = self.log.find(f"decide {name}", Decide)
+        if known is None:
+            return None
+        if not known.shared:
+            self.tally.count_fault(known.fault)
+            if known.reprompt:
+                self.tally.count_reprompt(known.fault)
+        if known.decision == "fail":
+            if keep is not None:
+                keep(known.text)
+            raise revived(known.raised or known.fault)
+        again = known.again or (known.decision == "interrupt" and not known.tool)
+        return FaultDecision(known.decision, known.free, known.delay, known.text, again)
+
+    def recorded_rejection(self, name: str) -> FaultDecision | None:
+        """The decision that was made before on a call that could not be run."""
+        return None if self.log.has(f"call {name}") else self.recorded_decision(name)
+
+    def share_decision(self, name: str, error: AgentError, decided: FaultDecision, text: str) -> None:
+        """Record an error that shares the decision on another one of the same reply."""
+        tool = getattr(error, "tool_name", None) or ""
+        body = Decide(fault_of(error), decided.kind, text=text, tool=tool, shared=True, is_rejection=True)
+        self.log.write(f"decide {name}", body)
 
     def _ask_policy(self, phase: Active[OutT], error: AgentError) -> PolicyDecision:
         policy, view = self.settings.policy, PolicyView(phase, self.tally, phase.info.earlier + self.step)
@@ -392,7 +569,7 @@ class RunState(Mutable, Generic[OutT]):
         return decision
 
     def fault_text(self, text: str, decision: Retry | Reprompt) -> str:
-        """The error text that is returned to the model, with the tools where the strategy lists them."""
+        """The error text that is returned to the model, with the tools if the strategy lists them."""
         lists_tools = isinstance(decision, Reprompt) and isinstance(decision.strategy, OnceWithToolCatalog)
         return text + sentences.catalog(self.specs()) if lists_tools else text
 
@@ -406,6 +583,11 @@ def _is_decision(decision: Any) -> TypeGuard[PolicyDecision]:
             return True
         case _:
             return False
+
+
+def _shown(message: Message | None) -> str:
+    """A message in an error."""
+    return "none" if message is None else f"{message.role.value} {message.text[:200]!r}"
 
 
 class _Link(Mutable):

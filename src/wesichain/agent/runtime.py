@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 from typing_extensions import Unpack
 
 from wesichain.context.internal import counter_of
-from wesichain.core import Content, Message, Role, ToolCallingLlm, ToolSpec
+from wesichain.core import Content, Message, ModelSettings, Role, ToolCallingLlm, ToolSpec
 from wesichain.core.internal import (
     Advice,
     CancellationToken,
     Clock,
-    Decided,
     Decision,
     LlmTraits,
     PendingCall,
@@ -23,31 +22,36 @@ from wesichain.core.internal import (
     SystemClock,
     around,
     check_settings,
+    is_object,
     other_models,
     replace,
     traits_of,
 )
 from wesichain.errors import ConfigError, DuplicateToolError
+from wesichain.journal.internal import FORMAT, Answer, Begin, Go, JournalLog, numbered_place
 from wesichain.middleware import Middleware
-from wesichain.policy import Budget, ObserveErrors
+from wesichain.policy import Budget, ObserveErrors, find_price
 from wesichain.policy.internal import Account
-from wesichain.tools import Tool, ToolContext, ToolRegistry, ToolSet
+from wesichain.tools import Tool, ToolRegistry, ToolSet
 
-from .calls.call_approvals import UsedTokens, with_decided_args
-from .calls.open_call import InnerRun, OpenCall
+from .backend import Backend, LiveBackend
+from .calls.questions import check_all_decided
 from .drive import Drive, OpenRun, PastRun, calls_before
-from .effects import Effects, LiveEffects, complete_effects
-from .emitter import Emitter, Listener, listeners, signed
 from .flow.flow import READ_SEALED, Flow
+from .fold import fold_begin
+from .listeners import follow
 from .memory.history import is_over, messages_of, opening, question_of
 from .model_names import AnyModel, Models, name_of_model
 from .model_turn import ModelTurn
 from .options import Deps, RunOptions, agent_options, as_sinks, random_id, run_options
-from .phases import Active, Completed, Idle, Interrupted, Outcome, RunInfo, begin, resumed, with_output
+from .phases import Completed, Failed, Idle, Interrupted, Outcome, begin, outcome_of, with_output
 from .rules.answers import OutputForm, output_form
 from .rules.checks import Checks
 from .rules.reply_judge import judge_of
 from .rules.tally import Tally
+from .run_info import RunInfo
+from .run_log import RunLog
+from .run_place import RunAgain, RunPlace
 from .run_state import RunState, Settings
 from .trail import Trail
 
@@ -61,14 +65,14 @@ if TYPE_CHECKING:
 OutT = TypeVar("OutT")
 
 _CLOCK: Clock = SystemClock()
+_HERE = "memory"  # who works on a run that has no store
 _WRAPPED = ("wrap_run", "wrap_model", "wrap_tool")
+_STATE_KEYS = frozenset({"input", "agent_scratchpad", "final_output", "iteration_count", "stopped_by"})
 _USER = Role.USER  # looking the member up takes a third of the time of making the message
 
 
 class AgentRuntime(Generic[OutT]):
     """Runs tasks. Holds no state of a run: one runtime can run many tasks at once."""
-
-    adapt: Callable[[ToolRegistry], ToolRegistry] | None = None  # the tools of agents that runs are handed to
 
     @overload
     def __init__(
@@ -118,7 +122,8 @@ class AgentRuntime(Generic[OutT]):
         self._sinks = as_sinks(given.events)
         self._redactor = given.redactor
         self._new_id = given.new_id or random_id
-        self._used_tokens = UsedTokens()
+        self._fingerprint = ""
+        self._writer: Go | None = None
         self._models: Models[AgentRuntime[OutT]] = Models()
         self._reported = ""  # the name of a model that is used in place of the agent's
         self.output_type = output_type
@@ -137,10 +142,11 @@ class AgentRuntime(Generic[OutT]):
         given, traits = self._given, traits_of(llm)
         if given.flow is not None and given.flow.seal and READ_SEALED not in registry:
             registry = self._with_reader(registry, given.flow)
+        self._fingerprint = ""
         output = self._output_form(llm, has_tools=bool(registry.names or registry.sources or given.handoffs))
         policy = ObserveErrors() if traits.observes_errors else given.default_policy
         self.llm = llm
-        self._live = LiveEffects(llm, registry)
+        self._live = LiveBackend(llm, registry)
         self.settings: Settings[OutT] = Settings(
             name=given.name,
             model=name_of_model(llm),
@@ -196,13 +202,30 @@ class AgentRuntime(Generic[OutT]):
             output = self._output_form(self.llm, has_tools=True)
         checks = settings.checks and replace(settings.checks, form=output)
         self.settings = replace(settings, judge=judge_of(registry, output), checks=checks)
-        self._live = LiveEffects(self.llm, registry)
+        self._live = LiveBackend(self.llm, registry)
+        self._fingerprint = ""
         self._may_change = True
         self._models.invalidate()
 
     @property
     def name(self) -> str:
         return self.settings.name
+
+    def _go_with(self, options: RunOptions, *, is_first: bool) -> Go:
+        """The entry with which this process begins to work on a run."""
+        writer = options.place.log.writer if options.place is not None else None
+        name = _HERE if writer is None else writer.name
+        if not is_first:
+            has_options = options.settings is not None or options.model is not None or bool(self._reported)
+            return Go(name, self.settings.name, self.settings.model, has_options)
+        if self._writer is None or self._writer.writer != name:
+            self._writer = Go(name, self.settings.name)
+        return self._writer
+
+    @property
+    def instructions(self) -> str | None:
+        """The instructions, if they are the same for every run."""
+        return self._instructions
 
     @property
     def model(self) -> str:
@@ -239,12 +262,8 @@ class AgentRuntime(Generic[OutT]):
         model = given.model or self._models.known(before)
         return self if model is None else self.with_model(model)
 
-    def deps_of(self, options: RunOptions, *, needed: bool | None = None) -> Any:
-        """The deps of a run, its own or its caller's; the wrong type is a `ConfigError`.
-
-        By default they are `needed` if the run has no effects of its own.
-        """
-        needed = options.effects is None if needed is None else needed
+    def deps_of(self, options: RunOptions, *, needed: bool = True) -> Any:
+        """The deps of a run, its own or its caller's; the wrong type is a `ConfigError`."""
         deps = options.deps
         if deps is None and options.parent is not None:
             deps = options.parent.deps
@@ -255,6 +274,15 @@ class AgentRuntime(Generic[OutT]):
             check_deps(self, deps, needed=needed)
         return deps
 
+    @property
+    def fingerprint(self) -> str:
+        """Identifies what this agent sends to its model: a program with another one is another program."""
+        if not self._fingerprint:
+            from .fingerprints import fingerprint_of  # loaded when a log is written or continued
+
+            self._fingerprint = fingerprint_of(self)
+        return self._fingerprint
+
     def offered(self) -> tuple[ToolSpec, ...]:
         """The tools that are offered at the start of a run, with those for its typed answer."""
         return self.settings.judge.offered
@@ -263,24 +291,19 @@ class AgentRuntime(Generic[OutT]):
         """Parse text as the typed answer; raises `CodecError`."""
         return self.settings.judge.output.read(text)
 
-    def place(self, task: object, parent: ToolContext | None) -> InnerRun | None:
-        """The place of a run of this task inside the call of `parent`; None without a parent."""
-        if parent is None:
-            return None
-        if isinstance(task, str):
-            text = task
-        elif isinstance(task, Idle):
-            text = task.info.task
-        elif isinstance(task, list | tuple):
-            text = Message(Role.USER, cast("Any", task)).text
-        else:
-            text = question_of(task)[0]
-        link = parent.link
-        return link.place(self.settings.name, text) if isinstance(link, OpenCall) else None
-
-    def new_id(self, inner: InnerRun | None = None) -> str:
-        """An id for a run without one. Inside a call, a repeated call gets the same id."""
-        return self._new_id() if inner is None else inner.run_id
+    def place_of(self, task: object, given: RunOptions) -> RunPlace:
+        """The place of a run of this task: in the log of its parent, or in a log of its own."""
+        if given.place is not None:
+            return given.place
+        clock = given.clock or self.settings.clock
+        link = None if given.parent is None else given.parent.link
+        if hasattr(link, "claim"):
+            where = link.claim(self.settings.name, _text_of(task), given.key)
+            return RunPlace(link.log, where, link)
+        if given.key is not None:
+            raise ConfigError("key= names a run inside a call: pass parent= too, the context of the call")
+        run_id = given.run_id or (task.info.run_id if type(task) is Idle else self._new_id())
+        return RunPlace(JournalLog(run_id, clock))
 
     @property
     def traits(self) -> LlmTraits:
@@ -296,20 +319,30 @@ class AgentRuntime(Generic[OutT]):
         advice: Advice | None = None,
     ) -> Idle[OutT]:
         """The first phase of a run. The task is text, a list of texts and parts, or a state."""
+        given = RunOptions(instructions=instructions, advice=advice, run_id=run_id)
+        return self._start_at(self.place_of(task, given), given, history, task)
+
+    def _start_at(
+        self, place: RunPlace, given: RunOptions, history: Sequence[Message], task: object
+    ) -> Idle[OutT]:
+        """The first phase of a run in a place."""
         content: Content | None = None
         if type(task) is list or type(task) is tuple:
             asked = Message(Role.USER, cast("Any", task))
             content, task = asked.content, asked.text
         question, scratchpad, counted = (task, (), 0) if isinstance(task, str) else question_of(task)
         over = is_over(scratchpad) if scratchpad else False
-        text = self._instructions if instructions is None else instructions
-        messages = opening(text, advice, self.settings.judge.output.prompt, history)
+        text = self._instructions if given.instructions is None else given.instructions
+        messages = opening(text, given.advice, self.settings.judge.output.prompt, history)
         first_new = len(messages)
         messages.append(Message(_USER, question if content is None else content))
         if scratchpad and not over:
             messages += messages_of(scratchpad)
-        name, model = self.settings.name, self._reported
-        info = RunInfo(run_id or self._new_id(), question, task, first_new, agent=name, model=model)
+        name, log = self.settings.name, place.log
+        info = RunInfo(
+            place.run_id, question, task, log, place.place, len(log.records), first_new,
+            agent=name, model=self._reported, settings=given.settings, budget=given.kept_budget,
+        )  # fmt: skip
         if counted or content is not None:
             info = replace(
                 info,
@@ -320,14 +353,36 @@ class AgentRuntime(Generic[OutT]):
             )
         return begin(info, Trail.of(messages, scratchpad))
 
-    def _start_with(
-        self, given: RunOptions, history: Sequence[Message], task: object, run_id: str | None
-    ) -> Idle[OutT]:
-        """The first phase of a run of a task with these options."""
-        idle = self.start(task, history, run_id, instructions=given.instructions, advice=given.advice)
-        if given.settings is None and given.budget is None:
-            return idle
-        return begin(replace(idle.info, settings=given.settings, budget=given.kept_budget), idle.trail)
+    def _first_entry(self, idle: Idle[OutT], given: RunOptions) -> Begin:
+        """The entry that a run begins with."""
+        info, trail = idle.info, idle.trail
+        instructions, state = given.instructions, info.state
+        budget = info.budget or self.budget
+        if budget.cost is not None and self.model not in budget.prices:
+            price = find_price(self.model)
+            budget = budget if price is None else replace(budget, prices={**budget.prices, self.model: price})
+        return Begin(
+            FORMAT,
+            self.settings.name,
+            "agent",
+            info.task,
+            given.by or "",
+            budget=budget,
+            run_id=info.run_id,
+            fingerprint=self,
+            parts=info.parts,
+            messages=trail.messages_since(0)[: info.first_new],
+            steps=None if trail.item_count == 0 else list(idle.steps),
+            instructions=instructions or "" if instructions != self._instructions else "",
+            advice=given.advice,
+            model=self.settings.model,
+            own_model=info.model,
+            tools=self.offered(),
+            settings=info.settings,
+            state=_caller_state(info.state),
+            counted=info.step,
+            earlier=info.earlier,
+        )
 
     def run(
         self, task: object, *, history: Sequence[Message] = (), **options: Unpack[RunKeywords]
@@ -345,36 +400,86 @@ class AgentRuntime(Generic[OutT]):
         return self.open_with(task, history, run_options(options))
 
     def open_with(self, task: object, history: Sequence[Message], given: RunOptions) -> OpenRun[OutT]:
-        """Open a run that has not begun, with its options as one value."""
-        if given.model is not None and (other := self._for(given)) is not self:
-            return other.open_with(task, history, given)
+        """Open a run, with its options as one value. One that its log has is continued, or has ended."""
+        place = self.place_of(task, given)
+        first = place.begin
+        other = self._for(given, "" if first is None else first.own_model)
+        if other is not self:
+            return other.open_with(task, history, replace(given, model=None, place=place))
+        if first is not None:
+            return self._reopen(place, first, given)
         settings = self._given.settings
         if given.settings is not None:
             settings = settings.merge(given.settings)
             check_settings(self.llm, settings)
         if settings.tool_choice is not None:
             self._check_tool_choice(settings.tool_choice)
-        inner = given.inner or (None if given.parent is None else self.place(task, given.parent))
-        if inner is not None and inner.outcome is not None:
-            return self._reenter(inner, inner.outcome, given)
-        advice, instructions = given.advice, given.instructions
         if type(task) is Idle:
             idle = cast("Idle[OutT]", task)
         else:
-            run_id = given.run_id or (None if inner is None else inner.run_id)
-            idle = self._start_with(given, history, task, run_id)
-        tally = None if advice is None or not advice.tools else Tally(advised=advice.tools)
-        drive, middleware = self._drive(idle, given, inner, tally)
-        if advice is not None:
-            drive.advice = advice
-        if instructions is not None and instructions != self._instructions:
-            drive.instructions = instructions
+            idle = self._start_at(place, given, history, task)
+        advised = () if given.advice is None else given.advice.tools
+        tally = Tally(advised=advised) if advised else Tally()
+        drive, middleware = self._drive(idle, place, self._first_entry(idle, given), given, tally)
         if not middleware and drive.run.current_agent is None and given.on_open is None:
             return drive
         start = None
         if middleware and isinstance(task, str | list | tuple):  # middleware may change or repeat the task
-            start = partial(self._start_with, given, history)
+            start = partial(self._start_again, place, given, history)
         return self._opened(drive, middleware, given, start)
+
+    def _start_again(
+        self, place: RunPlace, given: RunOptions, history: Sequence[Message], task: object
+    ) -> tuple[Idle[OutT], Begin]:
+        """The first phase of a run of another task, which middleware has passed on."""
+        idle = self._start_at(place, given, history, task)
+        return idle, self._first_entry(idle, given)
+
+    def _reopen(self, place: RunPlace, first: Begin, given: RunOptions) -> OpenRun[OutT]:
+        """Open a run that its log has: it takes the recorded steps again, and goes on where they end."""
+        if place.has_ended:
+            return self._past(place, given)
+        if given.settings is not None or first.settings is not None:
+            settings = given.settings or ModelSettings()
+            settings = settings if first.settings is None else first.settings.merge(settings)
+            given = replace(given, settings=settings)
+            check_settings(self.llm, self._given.settings.merge(settings))
+        recorded: Any = first.budget
+        if recorded is not None and not isinstance(recorded, Budget):
+            recorded = Budget.from_plain(recorded)
+        idle = self._recorded_start(place, first, given)
+        advised = () if first.advice is None else first.advice.tools
+        options = replace(given, budget=given.budget or recorded)
+        drive, middleware = self._drive(idle, place, first, options, Tally(advised=advised))
+        start = partial(self._start_again, place, given, ()) if middleware else None
+        return self._opened(drive, middleware, given, start)
+
+    def _recorded_start(self, place: RunPlace, first: Begin, given: RunOptions) -> Idle[OutT]:
+        """The first phase of a run, as its log has it."""
+        found = fold_begin(place.log, place.place, first)
+        info = replace(
+            found.info,
+            since=0 if place.log.strict else place.log.known,
+            settings=given.settings,
+            budget=given.kept_budget,
+            before=None,
+            model=self._reported,
+        )
+        return begin(info, found.trail)
+
+    def _past(self, place: RunPlace, given: RunOptions) -> OpenRun[OutT]:
+        """A run that its log has to its end."""
+        outcome: Outcome[Any] = outcome_of(place.log, place.place)
+        if place.link is not None and isinstance(outcome, Failed):
+            place.attach_limit(outcome.error)
+        if isinstance(outcome, Completed):
+            outcome = with_output(outcome, self.read_output(outcome.text))
+        if place.link is not None:
+            place.link.run_ended(place.place, outcome)
+        ended: PastRun[OutT] = PastRun(outcome)
+        if given.on_open is not None:
+            given.on_open(ended)
+        return ended
 
     def _check_tool_choice(self, choice: str) -> None:
         """Raise a `ConfigError` if the agent does not have the tool that the model has to call."""
@@ -388,23 +493,6 @@ class AgentRuntime(Generic[OutT]):
                 f"tool_choice={choice!r}: the agent {self.settings.name!r} has no such tool; {known}"
             )
 
-    def journal_of(self, options: RunOptions) -> Effects:
-        """The effects of a run before it is opened: they record its instructions and advice."""
-        wrap = options.effects or (None if options.inner is None else options.inner.effects)
-        return self._live if wrap is None else complete_effects(wrap(self._live))
-
-    def _reenter(self, inner: InnerRun, outcome: Outcome[OutT], given: RunOptions) -> OpenRun[OutT]:
-        """Resume a run inside a call that is made again, or return the run as it had ended."""
-        if isinstance(outcome, Interrupted):
-            return self.reopen(outcome, inner.call.decisions, replace(given, inner=inner))
-        if isinstance(outcome, Completed):
-            outcome = with_output(outcome, self.read_output(outcome.text))
-        inner.ended(outcome.info.opened_by or outcome.info.agent, outcome)
-        ended: PastRun[OutT] = PastRun(outcome)
-        if given.on_open is not None:
-            given.on_open(ended)
-        return ended
-
     async def resume(
         self,
         interrupted: Interrupted[OutT],
@@ -412,72 +500,67 @@ class AgentRuntime(Generic[OutT]):
         **options: Unpack[RunKeywords],
     ) -> Outcome[OutT]:
         """Resume an interrupted run, with a decision for each call that waits for one."""
+        return await self.open_resumed(interrupted, decisions or {}, run_options(options)).run_to_end()
+
+    def open_resumed(
+        self, interrupted: Interrupted[OutT], decisions: Mapping[str, Decision], options: RunOptions
+    ) -> OpenRun[OutT]:
+        """Open an interrupted run: record the decisions on its calls, and run it again over its log."""
         given: Any = interrupted
         if not isinstance(given, Interrupted):
             raise ConfigError(
                 f"resume() needs the Interrupted outcome of a run, got {type(given).__name__}; "
                 f"it is error.outcome of a RunInterruptedError"
             )
-        clock, decided = options.get("clock") or self.settings.clock, decisions or {}
+        clock = options.clock or self.settings.clock
         if interrupted.info.opened_by:
-            from .handoffs.current_agent import acting_in
+            from .handoffs.current_agent import check_acting
 
-            acting_in(self, interrupted.info)
-        with self._used_tokens.used(interrupted, decided, clock.time(), self.refusal_of):
-            return await self.resume_run(interrupted, decided, **options)
-
-    def resume_run(
-        self,
-        interrupted: Interrupted[OutT],
-        decisions: Mapping[str, Decision],
-        **options: Unpack[RunKeywords],
-    ) -> Coroutine[Any, Any, Outcome[OutT]]:
-        """Resume without the checks of `resume()`: a replay uses decisions that were used before."""
-        return self.reopen(interrupted, decisions, run_options(options)).run_to_end()
-
-    def reopen(
-        self, interrupted: Interrupted[OutT], decisions: Mapping[str, Decision], options: RunOptions
-    ) -> OpenRun[OutT]:
-        """Open an interrupted run, to continue it from where it was."""
-        other = self._for(options, interrupted.info.model)
+            check_acting(self, interrupted.info)
+        log = interrupted.info.log
+        for item in interrupted.pending:
+            if log.is_answered(item.token):
+                raise ConfigError(f"the approval of {item.call.name!r} was used already; a token works once")
+        check_all_decided(interrupted.pending, decisions, self.refusal_of, now=clock.time())
+        if options.parent is not None or interrupted.info.place:
+            raise ConfigError(
+                "a run inside a call is continued by the call: resume the outermost run, with the decisions "
+                "on all pending calls"
+            )
+        first = log.begin_of("")
+        if first is None:
+            raise ConfigError("the outcome has no log; run the task again")
+        other = self._for(options, first.own_model)
         if other is not self:
-            return other.reopen(interrupted, decisions, options)
-        inner = options.inner
-        scope = () if inner is None else inner.call.scope
-        reply = with_decided_args(interrupted, decisions, scope)
-        settings = interrupted.info.settings
-        if options.settings is not None:
-            settings = options.settings if settings is None else settings.merge(options.settings)
-            check_settings(self.llm, self._given.settings.merge(settings))
-        budget = options.kept_budget or interrupted.info.budget
-        phase = resumed(interrupted, reply=reply, model=self._reported, settings=settings, budget=budget)
-        drive, middleware = self._drive(phase, options, inner, copy(interrupted.tally))
-        decided = tuple(
-            Decided(item.token, item.call.name, decisions[item.token])
-            for item in interrupted.pending
-            if item.token in decisions
-        )
-        drive.resume_from(interrupted, decided, decisions)
-        return self._opened(drive, middleware, options, None)
+            return other.open_resumed(interrupted, decisions, replace(options, model=None))
+        self.deps_of(options)
+        log = log.continued(interrupted.until, clock)
+        for token, decision in decisions.items():
+            log.answer(token, Answer(decision, by=options.by or ""))
+        log.reopened()
+        place = RunPlace(log)
+        return self.open_with(first.task, (), replace(options, place=place))
 
     def _drive(
-        self, phase: Active[OutT], options: RunOptions, inner: InnerRun | None, tally: Tally | None
+        self, phase: Idle[OutT], place: RunPlace, first: Begin, options: RunOptions, tally: Tally
     ) -> tuple[Drive[OutT], Sequence[Middleware]]:
         """The `Drive` of a run, and the middleware around the run."""
-        above: FlowRule | None = None if inner is None else inner.call.run.flow
+        link = place.link
+        above: FlowRule | None = getattr(link, "flow", None)
         if above is not None and above.reader is not None and not self._reads_sealed:
-            return self._sealing(above.reader)._drive(phase, options, inner, tally)
+            return self._sealing(above.reader)._drive(phase, place, first, options, tally)
         try:
-            run, middleware = self._state_of(phase.info, options, inner, tally)
+            run, middleware = self._state_of(phase.info, place, first, options, tally)
         except ConfigError as error:
-            if inner is not None:
-                inner.fail(error)
+            if link is not None:
+                link.run_failed(error)
             raise
-        if options.stream or inner is not None:
-            self._attach_reader(run, options, inner, middleware)
-        if phase.info.step or phase.trail.length > 2:  # a run from before, or a history: its ids are taken
+        if options.stream or link is not None:
+            self._attach_reader(run, options, link)
+        if phase.info.step or phase.trail.length > 2:  # a history: its ids are taken
             run.used_ids.update((call.id, None) for call in calls_before(phase))
-        return Drive(run, phase, inner, ModelTurn(run, phase, options.stream)), middleware
+        go = None if link is not None else self._go_with(options, is_first=run.log.log.leg == 1)
+        return Drive(run, phase, link, ModelTurn(run, phase, options.stream), first, go), middleware
 
     @property
     def _reads_sealed(self) -> bool:
@@ -495,7 +578,7 @@ class AgentRuntime(Generic[OutT]):
         drive: Drive[OutT],
         middleware: Sequence[Middleware],
         options: RunOptions,
-        start: Callable[..., Idle[OutT]] | None,
+        start: Callable[[Any], tuple[Idle[OutT], Begin]] | None,
     ) -> OpenRun[OutT]:
         """Put the middleware around a run; `start` makes the first phase of another task."""
         agent = drive.run.current_agent
@@ -503,31 +586,35 @@ class AgentRuntime(Generic[OutT]):
         if middleware or (agent is not None and agent.has_parts):
             from .middleware_run import MiddlewareRun  # loaded with the first middleware
 
-            again = None if start is None else partial(self._run_again, drive.inner, options, start)
+            again = None if start is None else partial(self._run_again, drive, options)
             opened = MiddlewareRun(drive, middleware, start, again)
         if options.on_open is not None:
             options.on_open(opened)
         return opened
 
-    def _run_again(
-        self, inner: InnerRun | None, options: RunOptions, start: Callable[..., Idle[OutT]], task: object
-    ) -> Drive[OutT]:
-        """A further run, for middleware that calls `call_next` again."""
-        place = None if inner is None else inner.call.place()
-        idle = start(task, None if place is None else place.run_id)
-        return self._drive(idle, options, place, None)[0]
+    def _run_again(self, drive: Drive[OutT], options: RunOptions, task: object, number: int) -> Drive[OutT]:
+        """A further run, for middleware that calls `call_next` again. It stands inside the first one."""
+        run = drive.run
+        where = numbered_place(run.log.place, self.settings.name, number)
+        place = RunPlace(run.log.log, where, RunAgain(run))
+        given = replace(options, place=place, on_open=None, parent=None)
+        first = place.begin
+        if first is not None:
+            idle = self._recorded_start(place, first, given)
+        else:
+            idle = self._start_at(place, given, (), task)
+            first = self._first_entry(idle, given)
+        return self._drive(idle, place, first, given, Tally())[0]
 
     def _state_of(
-        self, info: RunInfo, options: RunOptions, inner: InnerRun | None, tally: Tally | None
+        self, info: RunInfo, place: RunPlace, first: Begin, options: RunOptions, tally: Tally
     ) -> tuple[RunState[OutT], Sequence[Middleware]]:
         """The state of a run that has not begun, and the middleware around it."""
-        parent, clock = options.parent, options.clock
+        parent, clock, link = options.parent, options.clock, place.link
         above: Account | None = None
         scope: tuple[str, ...] = ()
-        wrap = options.effects
-        if inner is not None:  # it has the clock of the run above
-            clock, above, scope = clock or inner.call.settings.clock, inner.call.account, inner.call.scope
-            wrap = wrap or inner.effects
+        if link is not None:  # it has the clock of the run above
+            clock, above, scope = clock or link.clock, link.account, link.scope
         elif parent is not None and isinstance(parent.budget, Account):
             above = parent.budget  # the account of a graph, which is no run
         settings = self.settings if clock is None else replace(self.settings, clock=clock)
@@ -536,55 +623,54 @@ class AgentRuntime(Generic[OutT]):
             token = CancellationToken(*filter(None, (token, parent.cancellation)))
         elif token is not None:
             token = token.child()
-        listen = None
-        if self._sinks or options.events is not None or parent is not None or around.hook is not None:
-            listen = self._listeners(info, options, inner)
-        emitter = Emitter(info.run_id, info.events, settings.clock.time, info.last_seq, listen)
+        if link is not None and parent is None:
+            token = link.token
+        log = RunLog(place.log, place.place, info.run_id)
+        if self._sinks or options.events is not None or around.hook is not None:
+            self._follow(place, info, options)
         account = Account(
             options.budget or info.budget or self.budget,
             settings.model,
             settings.clock.monotonic(),
             above,
-            info.before,
+            place.spent or info.before,
+            place.place,
         )
         for name in settings.other_models:
             account.price_of(name)  # a limited cost needs one
-        middleware = self.run_middleware
-        is_plain = not self._may_change and self._call_middleware is None and not info.opened_by
-        effects = live = _metered(self._live, account) if is_plain else self._effects(info, account)
-        if wrap is not None:
-            effects = complete_effects(wrap(live))
-            middleware, token = effects.around(middleware), effects.token(token)
+        may_change = self._may_change or place.has_handoffs
+        is_plain = not may_change and self._call_middleware is None and options.wrap is None
+        backend = self._live if is_plain else self._backend(account, options, may_change=may_change)
         deps = options.deps
         if parent is not None or self.deps.is_declared or self.transfers:
-            deps = self.deps_of(options, needed=effects.needs_deps)
-        remembers = effects.remembers
+            deps = self.deps_of(options, needed=place.log.refuse is None)
+        is_recorded = log.is_recorded
         run = RunState(
             settings,
-            effects,
-            emitter,
+            backend,
+            log,
             account,
             token,
             info.step,
-            Tally() if tally is None else tally,
+            tally,
             deps,
             scope,
             info.settings,
             settings.clock.monotonic,
-            remembers,
-            type(settings.clock) is not SystemClock and not remembers,
+            type(settings.clock) is not SystemClock,
             token is None and not account.is_timed,
+            is_recorded,
+            is_recorded and (place.log.strict or first.program_fingerprint == self.fingerprint),
         )
-        if inner is not None:
-            inner.call.run_began(inner.number, run)
-        rule: FlowRule | None = None if inner is None else inner.call.run.flow
+        rule: FlowRule | None = getattr(link, "flow", None)
         flow = settings.flow if rule is None else rule.flow
         if flow is not None:
             run.flow = self._rule(flow, rule)
-        if effects is not self._live:
-            live.attach(run)
-            effects.attach(run)
-        return run, middleware
+        if link is not None:
+            link.run_began(place.place, run)
+        if backend is not self._live:
+            backend.attach(run)
+        return run, self.run_middleware
 
     def _rule(self, flow: Flow, above: FlowRule | None) -> FlowRule:
         """The rule of a run, from its own flow or from the one of the run above it."""
@@ -593,49 +679,45 @@ class AgentRuntime(Generic[OutT]):
         reader: Any = self.registry.get(READ_SEALED) if above is None else above.reader
         return FlowRule(flow, self, reader, above)
 
-    def _listeners(
-        self, info: RunInfo, options: RunOptions, inner: InnerRun | None
-    ) -> tuple[Listener, Listener | None] | None:
-        """The functions that receive the events of a run, for its sinks and for the run above it."""
-        name = self.settings.name
+    def _follow(self, place: RunPlace, info: RunInfo, options: RunOptions) -> None:
+        """Let the sinks of a run receive its events."""
         sinks = self._sinks if options.events is None else self._sinks + as_sinks(options.events)
-        sinks = sinks if around.hook is None else (*sinks, around.hook.listener(name))
-        if options.parent is None:
-            return listeners(info, sinks, self._redactor) if sinks else None
-        relay = options.parent.emit
-        if inner is not None and relay is not None:
-            relay = inner.relay(relay)
-        return listeners(info, sinks, self._redactor, relay=signed(relay, info.run_id, name))
+        if around.hook is not None:
+            sinks = (*sinks, around.hook.listener(self.settings.name))
+        follow(place.log, sinks, self._redactor, place=place.place, run_id=info.run_id if place.place else "")
 
-    def _attach_reader(
-        self, run: RunState[OutT], options: RunOptions, inner: InnerRun | None, around: Sequence[Middleware]
-    ) -> None:
+    def _attach_reader(self, run: RunState[OutT], options: RunOptions, link: Any) -> None:
         """Make the run wait for a slow reader, and hold back an answer that a guard checks first."""
-        if inner is not None:
-            run.pressure = inner.call.run.pressure
+        if link is not None:
+            run.pressure = link.pressure
         if options.stream:
-            run.pending_deltas = [] if any(one.holds_stream for one in around) else None
+            agent = run.current_agent
+            holds = any(one.holds_stream for one in self.run_middleware) or (
+                agent is not None and agent.holds_stream
+            )
+            run.pending_deltas = [] if holds else None
             ready = (getattr(sink, "ready", None) for sink in as_sinks(options.events))
             run.pressure = next(filter(None, ready), run.pressure)
 
-    def _effects(self, info: RunInfo, account: Account) -> Effects:
-        """The effects of a run whose agent or tools can change, or whose calls have middleware."""
-        if self._may_change or info.opened_by:
+    def _backend(self, account: Account, options: RunOptions, *, may_change: bool) -> Backend:
+        """The backend of a run whose agent or tools can change, or whose calls are wrapped."""
+        if may_change:
             from .handoffs.current_agent import current_agent_of
 
-            return current_agent_of(self, info, account)
-        return self._wrapped(_metered(self._live, account))
+            return current_agent_of(self, account)
+        live = self._live if options.wrap is None else options.wrap(self._live)
+        return self._wrapped(_metered(live, account))
 
-    def effects_with(self, tools: ToolRegistry, account: Account) -> Effects:
-        """The effects of the model and these tools, with the middleware around both."""
-        return self._wrapped(_metered(LiveEffects(self.llm, tools), account))
+    def backend_with(self, tools: ToolRegistry, account: Account) -> Backend:
+        """The model and these tools, with the middleware around both."""
+        return self._wrapped(_metered(LiveBackend(self.llm, tools), account))
 
-    def _wrapped(self, live: Effects) -> Effects:
+    def _wrapped(self, live: Backend) -> Backend:
         if self._call_middleware is None:
             return live
-        from .middleware_calls import WrappedEffects
+        from .middleware_calls import WrappedBackend
 
-        return WrappedEffects(live, *self._call_middleware)
+        return WrappedBackend(live, *self._call_middleware)
 
     def system(self, instructions: str | None) -> str:
         """The system message: the instructions, and how to answer if that is said in the prompt."""
@@ -648,10 +730,28 @@ class AgentRuntime(Generic[OutT]):
         return refusal_in(self, pending)
 
 
-def _metered(live: Effects, account: Account) -> Effects:
-    """The effects with a check of each reply's usage, if the account limits the cost."""
+def _caller_state(state: Any) -> Any:
+    """The part of a caller's state that the run does not make itself; None for one that is no dict."""
+    if not is_object(state):
+        return None
+    return {key: one for key, one in state.items() if key not in _STATE_KEYS}
+
+
+def _metered(live: Backend, account: Account) -> Backend:
+    """The backend with a check of each reply's usage, if the account limits the cost."""
     if not account.limits_cost:
         return live
-    from .metered_effects import MeteredEffects
+    from .metered import MeteredBackend
 
-    return MeteredEffects(live, account)
+    return MeteredBackend(live, account)
+
+
+def _text_of(task: object) -> str:
+    """The text of a task, by which a run inside a call is found again."""
+    if isinstance(task, str):
+        return task
+    if isinstance(task, Idle):
+        return task.info.task
+    if isinstance(task, list | tuple):
+        return Message(Role.USER, cast("Any", task)).text
+    return question_of(task)[0]

@@ -74,14 +74,9 @@ class StreamRelay:
         """Emit a piece of the reply, or hold it back if the answer is checked first."""
         held = self._run.pending_deltas
         if held is None:
-            self._run.emitter.emit(kind, self._step, value)
+            self._run.log.show(kind, self._step, value)
         else:
             held.append((kind, self._step, value))
-
-    def hold(self, event: TextDelta | OutputDelta) -> None:
-        """Hold back a piece of a recorded answer that was emitted after a check."""
-        held = self._run.pending_deltas = self._run.pending_deltas or []
-        held.append((type(event), event.step_id, event.text if isinstance(event, TextDelta) else event.value))
 
     async def ready(self) -> None:
         """Wait for a slow reader."""

@@ -99,15 +99,9 @@ class Trail(Value):
         happened += items
         return Trail(log, len(own), len(happened))
 
-    def with_last_reply(self, message: Message, reply: LlmResponse, *, instead_of: LlmResponse) -> Trail:
-        """A copy of the trail with another last reply.
-
-        The replaced reply is one item, or, in a trail that was read from data, the steps of that reply.
-        """
-        items = self.log.items[: self.item_count]
-        del items[-1 if isinstance(items[-1], LlmResponse) else -len(_steps_of(instead_of)) :]
-        log = _Log([*self.log.messages[: self.length - 1], message], [*items, reply])
-        return Trail(log, self.length, len(log.items))
+    def with_tail(self, since: int, messages: Sequence[Message]) -> Trail:
+        """A copy of the trail with other messages from number `since` on, and the same steps."""
+        return self.with_messages([*self.log.messages[:since], *messages])
 
     def with_messages(self, messages: list[Message]) -> Trail:
         """A copy of the trail with other messages and the same steps. It takes the list over."""

@@ -38,13 +38,14 @@ class Transcript:
     After `StepStarted`, `messages` are those of the request, without the messages that views have cut.
     """
 
-    __slots__ = ("_cuts", "_length", "_places", "_reply", "_values", "messages")
+    __slots__ = ("_asked", "_cuts", "_length", "_places", "_reply", "_values", "messages")
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self._length = 0  # number of messages in the log
         self._places: list[int] | None = None  # of `messages` in the log, after the first cut
         self._cuts: list[Cut] = []  # to be applied at the next step
+        self._asked: tuple[int, int, LlmResponse | None] | None = None  # a step without a reply so far
         self._reply: LlmResponse | None = None
         self._values: dict[str, tuple[JsonValue, tuple[Part, ...]]] = {}
 
@@ -52,10 +53,13 @@ class Transcript:
         """Follow one more event, and return the messages that the model receives for the first time."""
         match event:
             case ModelResponded(response=reply):
-                self._reply, self._values = reply, {}
+                self._reply, self._values, self._asked = reply, {}, None
             case ToolCompleted(call_id=call_id, value=value, parts=parts):
                 self._values[call_id] = value, parts
-            case StepStarted(messages=added, follows=follows):
+            case StepStarted(messages=added, follows=follows, step_id=step):
+                if self._asked is not None and self._asked[0] == step:
+                    self._take_back(*self._asked[1:])  # the request was cut off, and is made again
+                self._asked = step, self._length, self._reply
                 new = (*self._turn(), *added) if follows else added
                 self._extend(new)
                 return new
@@ -67,6 +71,14 @@ class Transcript:
             case _:
                 pass
         return ()
+
+    def _take_back(self, length: int, reply: LlmResponse | None) -> None:
+        """Drop the messages that a request added to the first `length`."""
+        kept = length if self._places is None else bisect_left(self._places, length)
+        del self.messages[kept:]
+        if self._places is not None:
+            del self._places[kept:]
+        self._length, self._reply = length, reply
 
     def _extend(self, new: tuple[Message, ...]) -> None:
         self.messages.extend(new)

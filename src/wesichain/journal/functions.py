@@ -16,6 +16,8 @@ from wesichain.errors import (
     JournalMismatchError,
     RunIdConflictError,
 )
+from wesichain.policy import Budget
+from wesichain.policy.internal import Account
 from wesichain.store import StoreUnavailableError
 
 from .entries import FORMAT, Begin, End, Go, Left
@@ -26,6 +28,8 @@ from .log import JournalLog
 from .suspended import Suspended
 from .uniques import Uniques
 from .waiting import Waiting, pending_of
+
+_UNLIMITED = 2**62  # steps of a function's budget that limits none
 
 
 class FunctionReturned(Value):
@@ -43,15 +47,19 @@ class FunctionProgram:
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
         *,
+        name: str = "",
         by: str | None = None,
+        budget: Budget | None = None,
     ) -> None:
+        """`name` is that of the program; the function's qualified name, without one."""
         given: Any = function
         if not callable(given):
             raise ConfigError(f"{given!r} is not a function; pass one that takes a Journal first")
-        self.name = name_of_function(function)
+        self.name = name or name_of_function(function)
         self._function = function
         self._args, self._kwargs = _stored_arguments(self.name, args, kwargs or {})
         self._by = by or ""
+        self._budget = budget
 
     def check(self, begin: Begin, run_id: str) -> None:
         """Raise a `RunIdConflictError` if the run is one of another function, or of other arguments."""
@@ -69,8 +77,8 @@ class FunctionProgram:
         self, log: JournalLog, token: CancellationToken, uniques: Uniques
     ) -> FunctionReturned | Waiting:
         """Run the function over its log, to its end or until it waits. Raises what the function raises."""
-        self._begin(log)
-        frame = RunFrame(log, token=token, uniques=uniques)
+        begin = self._begin(log)
+        frame = RunFrame(log, token=token, account=self._account(begin, log), uniques=uniques)
         try:
             value = self._function(Journal(frame), *self._args, **self._kwargs)
             value = await value if inspect.isawaitable(value) else value
@@ -84,11 +92,17 @@ class FunctionProgram:
             raise
         except Suspended as suspended:
             await frame.end()
+            if frame.failure is not None:
+                _write_failure(log, frame.failure)
+                raise frame.failure from None
             return _leave(log, token, str(suspended))
         except Exception as error:
             await frame.end()
-            _write_failure(log, error)
-            raise
+            cause = frame.failure or error
+            _write_failure(log, cause)
+            if cause is error:
+                raise
+            raise cause from error
         except BaseExceptionGroup as group:  # of a task group, some of whose tasks wait
             await frame.end()
             failure = group.split(Suspended)[1]
@@ -98,15 +112,39 @@ class FunctionProgram:
                 _write_failure(log, failure)
             raise failure from None
         await frame.end()
+        if frame.failure is not None:
+            _write_failure(log, frame.failure)
+            raise frame.failure
         log.write("end", End(plain, unclaimed=log.unclaimed))
         return FunctionReturned(plain)
 
-    def _begin(self, log: JournalLog) -> None:
-        if log.begin is None:
-            task = [*map(repr, self._args), *(f"{name}={value!r}" for name, value in self._kwargs.items())]
-            begin = Begin(FORMAT, self.name, self._args, self._kwargs, task=", ".join(task), by=self._by)
+    def _begin(self, log: JournalLog) -> Begin:
+        begin = log.claim_begin("")
+        if begin is None:
+            begin = self.first_entry()
             log.write("begin", begin)
         log.write(f"go {log.leg}", Go("" if log.writer is None else log.writer.name))
+        return begin
+
+    def first_entry(self) -> Begin:
+        """The entry that a run begins with."""
+        task = [*map(repr, self._args), *(f"{name}={value!r}" for name, value in self._kwargs.items())]
+        return Begin(
+            FORMAT,
+            self.name,
+            task=", ".join(task),
+            by=self._by,
+            args=self._args,
+            kwargs=self._kwargs,
+            budget=self._budget,
+        )
+
+    def _account(self, begin: Begin, log: JournalLog) -> Account:
+        """The account of the whole run, with what was spent before."""
+        given: Any = self._budget or begin.budget
+        budget = given if isinstance(given, Budget) or given is None else Budget.from_plain(given)
+        spent = log.spent_in("") if log.known else None
+        return Account(budget or Budget(steps=_UNLIMITED), now=log.clock.monotonic(), spent=spent, place="")
 
 
 def name_of_function(function: Callable[..., Any]) -> str:
@@ -161,8 +199,9 @@ def _leave(log: JournalLog, token: CancellationToken, reason: str) -> Waiting:
 
 def value_in(log: JournalLog) -> Any:
     """The value of a function whose run has ended. Raises the error of one that has failed."""
-    end = log.find("end", End)
-    assert end is not None, "the run has ended"
+    number = log.number_of("end")
+    assert number is not None, "the run has ended"
+    end: End = log.body(number)
     if end.fault is not None:
         raise revived(end.fault)
     return end.value

@@ -16,7 +16,7 @@ from wesichain.policy import Backoff
 from .entries import Answer, Asked, End, Left, Received, Say, Sleep, Woke
 from .entry_names import escape
 from .expected import Expected
-from .frame import RunFrame
+from .frame import FrameLink, RunFrame
 from .log import JournalLog, answer_of
 from .steps import FunctionStep, Reconcile, perform
 from .suspended import Suspended
@@ -66,6 +66,11 @@ class Journal:
     def cancellation(self) -> CancellationToken:
         """The token that is cancelled when the run is stopped."""
         return self._frame.token or CancellationToken()
+
+    @property
+    def link(self) -> FrameLink:
+        """What agents, graphs and functions need that run with `parent=` this journal."""
+        return self._frame.link_at(self._place)
 
     @property
     def _log(self) -> JournalLog:
@@ -185,7 +190,7 @@ class Journal:
             assert answer is not None, "it was appended, by us or by a person"
         if answer.expired:
             return _default(default, name, "nobody answered in time")
-        return expected.read(answer.value)
+        return expected.read(answer.given)
 
     async def _asked(self, name: str, question: str, expected: Expected, timeout: Moment | None) -> Asked:
         """The question as it was asked first."""
@@ -199,7 +204,7 @@ class Journal:
         due = None if timeout is None else await self._moment(timeout)
         token = token_hex(16)
         asked = Asked(token, name, question, expected.schema, due)
-        log.write(f"{self._place}asked {token}", asked)
+        log.ask(f"{self._place}asked {token}", asked)
         return asked
 
     async def _check_open(self, asked: Asked) -> None:
@@ -288,7 +293,7 @@ class Journal:
 
     def _wait(self, kind: str, name: str, due: float | None) -> Suspended:
         """Note what the run waits for, and return the exception to raise."""
-        self._log.wait(wait_for(kind, name, at=due))
+        self._log.wait(self._place, wait_for(kind, name, at=due))
         return self._suspended(f"the {kind} {name!r}")
 
     def _suspended(self, what: str) -> Suspended:
@@ -313,9 +318,9 @@ class Journal:
     def entries(self) -> Sequence[JournalEntry]:
         """The entries of the run, in order."""
         made, log = list[JournalEntry](), self._log
-        for number, record in enumerate(log.records):
+        for number, name in log.entries():
             body: Any = log.body(number)
-            made.append(JournalEntry(record.name, to_plain(body), record.at, getattr(body, "by", "")))
+            made.append(JournalEntry(name, to_plain(body), log.records[number][2], getattr(body, "by", "")))
         return made
 
     @property

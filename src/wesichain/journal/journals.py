@@ -19,6 +19,7 @@ from wesichain.errors import (
     RunIdConflictError,
     RunInterruptedError,
 )
+from wesichain.policy import Budget
 from wesichain.store import Entry, LogConflictError, LogInfo, Logs, Query
 
 from .entries import Answer, Asked, End, Go, Left, Say, Stop
@@ -29,11 +30,11 @@ from .journal import Journal
 from .log import JournalLog
 from .opening import OpenedLog, Working
 from .sealing import Cipher, opened, sealed
-from .summaries import has_come, summary_of
+from .summaries import cost_between, has_come, summary_of
 from .uniques import Uniques
 from .voiding import voids_of
 from .waiting import Pending, Waiting, next_moment, pending_in, pending_of, waits_for_time
-from .written import entry_for
+from .written import entry_for, read_log
 
 T = TypeVar("T")
 Entering: TypeAlias = Sequence[tuple[str, Value]]  # names and bodies
@@ -100,22 +101,36 @@ class Journals:
         *args: Any,
         run_id: str,
         by: str | None = ...,
+        budget: Budget | None = ...,
         **kwargs: Any,
     ) -> T: ...
     @overload
     async def run(
-        self, function: Callable[..., T], *args: Any, run_id: str, by: str | None = ..., **kwargs: Any
+        self,
+        function: Callable[..., T],
+        *args: Any,
+        run_id: str,
+        by: str | None = ...,
+        budget: Budget | None = ...,
+        **kwargs: Any,
     ) -> T: ...
     async def run(
-        self, function: Callable[..., Any], *args: Any, run_id: str, by: str | None = None, **kwargs: Any
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        run_id: str,
+        by: str | None = None,
+        budget: Budget | None = None,
+        **kwargs: Any,
     ) -> Any:
         """Run a function, or continue its run; return its value.
 
         The function takes a `Journal` first. A finished run's value is returned, and nothing runs; a failed
         one raises its error again, until `resume(run_id)`. A run that waits for a person or a signal raises
         `RunInterruptedError` with `outcome.pending`; for a moment, this waits. `by`: who asks for the run.
+        `budget` is for all agents that run inside, together.
         """
-        program = FunctionProgram(function, args, kwargs, by=by)
+        program = FunctionProgram(function, args, kwargs, by=by, budget=budget)
         checked_run_id(run_id)
         while True:
             async with self._working.writing(run_id) as held:
@@ -129,8 +144,9 @@ class Journals:
     async def _leg(self, program: FunctionProgram, held: OpenedLog) -> FunctionReturned | Waiting:
         """Work on a run to its end, or until it waits; one that still waits is left as it is."""
         log = held.log
-        if log.begin is not None:
-            program.check(log.begin, log.run_id)
+        begin = log.begin_of()
+        if begin is not None:
+            program.check(begin, log.run_id)
             if isinstance(log.last, End):
                 return FunctionReturned(value_in(log))
             waiting = await self._waiting_in(log)
@@ -182,7 +198,9 @@ class Journals:
         return entries
 
     def _log(self, run_id: str, entries: Sequence[Entry]) -> JournalLog:
-        return JournalLog.of(run_id, entries, self._clock, self._cipher)
+        log = JournalLog(run_id, self._clock)
+        read_log(log, entries, self._cipher)
+        return log
 
     def _entry(self, run_id: str, name: str, body: Value, seq: int) -> Entry:
         """An entry that this process adds to a run that it does not work on."""
@@ -253,7 +271,7 @@ class Journals:
                 raise ConfigError(
                     f"the run {run_id!r} was not stopped and has not failed; journals.run(...) continues it"
                 )
-            return [(f"go {log.leg}", Go("", voids, by or ""))]
+            return [(f"go {log.leg}", Go("", voids=voids, by=by or ""))]
 
         await self._enter(run_id, entries, may_have_ended=True)
 
@@ -274,7 +292,8 @@ class Journals:
             ]
             for name, body in made:
                 log.enter(name, body)
-            summary = summary_of(log, log.last, is_sealed=self._cipher is not None)
+            cost = cost_between(log, 0, len(log.records))
+            summary = summary_of(log, log.last, cost, is_sealed=self._cipher is not None)
             try:
                 await self.logs.append(run_id, new, after=seq, summary=summary)
             except LogConflictError:
@@ -355,14 +374,16 @@ class Journals:
         if await other.logs.read(checked_run_id(to)):
             raise RunIdConflictError(f"there is a run {to!r} already; use another id")
         plain = [opened(entry, self._cipher, run_id) for entry in entries]
-        log = JournalLog.of(to, plain, self._clock)
+        log = JournalLog(to, self._clock)
+        read_log(log, plain)
         new = [entry if other._cipher is None else sealed(entry, other._cipher, to) for entry in plain]
         if isinstance(log.last, Go) and log.last.writer:  # the process that worked on it does not on this one
             left = Left(f"copied from the run {run_id!r}")
             log.enter(f"left {log.leg - 1}", left)
             new.append(other._entry(to, f"left {log.leg - 1}", left, 0))
         numbered = [replace(entry, seq=number) for number, entry in enumerate(new, 1)]
-        summary = summary_of(log, log.last, is_sealed=other._cipher is not None)
+        cost = cost_between(log, 0, len(log.records))
+        summary = summary_of(log, log.last, cost, is_sealed=other._cipher is not None)
         await other.logs.append(to, numbered, after=0, summary=summary)
 
     async def delete(self, run_id: str) -> None:

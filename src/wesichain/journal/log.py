@@ -1,36 +1,64 @@
-"""The log of one run: entries with names, in order.
+"""The log of one tree of runs: entries with names, and announcements between them, in order.
 
-In memory a log is a list of records. What follows from the list, such as the index of names, is computed when
-somebody asks for it, and extended with the list.
+An entry is recorded once it is known: a reply, a result, a decision. An announcement says that something has
+begun or goes on: a step, a call, progress. A run continues from its entries; events are made from both.
+
+In memory a log is a list. An entry is a tuple `(name, body, at, elapsed)`, an announcement a tuple
+`(class of its event, place, step, at, *fields)`. What follows from the list, such as the index of names, is
+computed when somebody asks for it, and extended with the list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
-from wesichain.core.internal import Clock, Value
-from wesichain.store import Claim, Entry
+from wesichain.core import Message
+from wesichain.core.internal import Clock, PendingCall, Spent, Value, running_loop
+from wesichain.errors import ReplayMismatchError
+from wesichain.store import Claim
 
-from .entries import Answer, Asked, Begin, Go, Received, Say
-from .entry_names import Name, parse
-from .sealing import Cipher, opened
+from .entries import Answer, Asked, Begin, End, Go, Left
+from .entry_names import parse, places_above
+from .log_index import LogIndex
+from .questions import pending_call
+from .spending import Ledgers, ledgers_of
 from .waiting import wait_of
-from .written import body_reader, elapsed_of
 
 B = TypeVar("B", bound=Value)
+Record: TypeAlias = tuple[Any, ...]
 
-# The entries that a function asks for by their names; others are for readers of the log, or for its writer.
-_ASKED_FOR = frozenset({"perform", "asked", "sleep", "wait"})
+# The entries that a program asks for by their names; others are for readers of the log, or for its writer.
+_ASKED_FOR = frozenset({"begin", "ask", "call", "perform", "asked", "hand", "visit", "sleep", "wait"})
 
 
-class Record(NamedTuple):
-    """One entry. `body` is a `Value`, or a function that reads it for one that comes from a store."""
+class Unread:
+    """The body of an entry that came from a store, until somebody needs it."""
 
-    name: str
-    body: Any
-    at: float
-    elapsed: float
+    __slots__ = ("read",)
+
+    def __init__(self, read: Callable[[], Value]) -> None:
+        self.read = read
+
+
+class _Unreadable:
+    """The class of a record in the place of one that cannot be read; it has no event."""
+
+    def __new__(cls, *_: object, **__: object) -> Any:
+        return None
+
+
+class Follower(Protocol):
+    """Is called in the thread of the outermost run."""
+
+    def added(self) -> None:
+        """Records were added to the log."""
+        ...
+
+    def show(self, piece: Record) -> None:
+        """A piece of a streamed reply has come, which is not part of the log."""
+        ...
 
 
 class LogWriter(Protocol):
@@ -64,7 +92,30 @@ class LogWriter(Protocol):
 
 
 class JournalLog:
-    """The log of one run in this process."""
+    """The log of one tree of runs in this process."""
+
+    __slots__ = (
+        "__weakref__",
+        "_claimed",
+        "_elapsed",
+        "_followers",
+        "_has_asked",
+        "_index",
+        "_ledgers",
+        "_left_inside",
+        "_loop",
+        "_settled",
+        "_started",
+        "_waits",
+        "clock",
+        "known",
+        "leg",
+        "records",
+        "refuse",
+        "run_id",
+        "strict",
+        "writer",
+    )
 
     def __init__(self, run_id: str, clock: Clock) -> None:
         self.run_id = run_id
@@ -73,207 +124,390 @@ class JournalLog:
         self.known = 0  # the number of records from before this leg of the work
         self.leg = 1
         self.writer: LogWriter | None = None
+        self.refuse: Callable[[str], BaseException] | None = None  # in a replay: what an act raises
+        self.strict = False  # whether a request has to be the recorded one, whatever program it is
         self._elapsed = 0.0
         self._started = clock.monotonic()
-        self._waits: list[Mapping[str, Any]] = []  # of this leg, beside questions
-        self._index: dict[str, int] = {}
-        self._indexed = 0
-        self._claimed: set[str] = set()
-        self._questions: dict[str, str] = {}  # the names of the entries with questions, by token
-        self._tokens: dict[tuple[str, str], str] = {}  # of questions, by place and name
-        self._signals: dict[str, int] = {}  # those that nobody has received
-        self._last: int | None = None
-        self._stop: int | None = None
+        self._loop = running_loop()
+        self._followers: tuple[Follower, ...] = ()
+        self._index: LogIndex | None = None
+        self._ledgers: Ledgers | None = None  # before this leg
+        self._claimed: set[str] | None = None  # the names that the program has asked for
+        self._settled: set[str] | None = None  # places whose entries nobody has to ask for
+        self._left_inside: list[str] | None = None
+        self._has_asked = False
+        self._waits: list[tuple[str, Mapping[str, Any]]] | None = None  # of this leg, beside questions
 
-    @staticmethod
-    def of(run_id: str, entries: Iterable[Entry], clock: Clock, cipher: Cipher | None = None) -> JournalLog:
-        """The log with the entries of a store, to be read, or continued."""
-        log = JournalLog(run_id, clock)
-        for entry in entries:
-            log.take(opened(entry, cipher, run_id))
-        log.known = len(log.records)
-        log.leg = 1 + sum(record.name.startswith("go ") for record in log.records)
-        return log
+    def reopened(self) -> None:
+        """Begin another leg of the work after the records so far."""
+        self.known = len(self.records)
+        self.leg = 1 + self.index.legs
+        self._elapsed = self._last_elapsed()
+        self._started = self.clock.monotonic()
+        self._loop = running_loop()
+        self._claimed = self._settled = self._ledgers = self._left_inside = self._waits = None
+        self.writer = self.refuse = None
+        self._followers = ()
 
-    def take(self, entry: Entry) -> None:
-        """Add an entry that the store has.
+    def copy(self, clock: Clock, *, until: int | None = None, run_id: str = "") -> JournalLog:
+        """A log with the same records, or with the first ones of them."""
+        made = JournalLog(run_id or self.run_id, clock)
+        made.records = self.records[:until]
+        return made
 
-        What came from outside did no work: it has the seconds of the entry before it.
-        """
-        self._elapsed = elapsed_of(entry) or self._elapsed
-        read = body_reader(entry.name, entry.body)
-        self.records.append(Record(entry.name, read, entry.at, self._elapsed))
-
-    def take_from_outside(self, entry: Entry) -> None:
-        """Add an entry that came while this process works on the run."""
-        read = body_reader(entry.name, entry.body)
-        self.records.append(Record(entry.name, read, entry.at, self.elapsed))
+    def continued(self, until: int, clock: Clock) -> JournalLog:
+        """This log, to be continued from record number `until`; a copy if it has gone on since."""
+        if not until or until == len(self.records):
+            self.clock = clock
+            return self
+        return self.copy(clock, until=until)
 
     # --- writing -----------------------------------------------------------------------------------
 
-    def write(self, name: str, body: Value) -> None:
+    def write(self, name: str, body: Any) -> None:
         """Append an entry. Its name is used nowhere else in the log."""
-        self.records.append(Record(name, body, self.clock.time(), self.elapsed))
+        if self.refuse is not None:
+            self._compare(name, body)
+            return
+        clock = self.clock
+        elapsed = self._elapsed + clock.monotonic() - self._started
+        self.records.append((name, body, clock.time(), elapsed))
+        if self._followers:
+            self._notify()
 
-    def enter(self, name: str, body: Value) -> None:
-        """Append an entry from outside, while nobody works on the run."""
-        self.records.append(Record(name, body, self.clock.time(), self._elapsed))
+    def announce(self, record: Record) -> None:
+        """Append an announcement: the class of an event, its place, step and time, and its own fields."""
+        if self.refuse is not None:
+            return
+        self.records.append(record)
+        if self._followers:
+            self._notify()
 
-    @property
-    def elapsed(self) -> float:
-        """The seconds that were worked on the run, in all its legs."""
-        return self._elapsed + self.clock.monotonic() - self._started
+    def enter(self, name: str, body: Any) -> None:
+        """Append an entry that comes from outside. It does no work: the run's seconds stay as they are."""
+        self.records.append((name, body, self.clock.time(), self._last_elapsed()))
+
+    def add(self, record: Record) -> None:
+        """Append a record that the store has already."""
+        self.records.append(record)
+        if self._followers:
+            self._notify()
+
+    def forget(self, number: int) -> None:
+        """Put an empty note in the place of a record that cannot be read."""
+        self.records[number] = (_Unreadable, "", 0, 0.0)
+
+    def _compare(self, name: str, body: Any) -> None:
+        """In a replay: compare an entry that the program would add with the recorded one."""
+        assert self.refuse is not None, "it is a replay"
+        number, kind = self.number_of(name), parse(name).kind
+        if number is None:
+            if kind not in ("go", "left"):
+                raise self.refuse(name)
+            return
+        self._claim(name)
+        recorded = self.body(number)
+        if kind in ("end", "call") and recorded.essence != body.essence:
+            raise ReplayMismatchError(
+                f"the entry {name!r} differs from the recorded one: recorded {_short(recorded.essence)}, now "
+                f"{_short(body.essence)}",
+                name=name,
+                expected=recorded.essence,
+                actual=body.essence,
+            )
 
     async def flush(self) -> None:
         """Store the entries so far, if the log has a store."""
         if self.writer is not None:
             await self.writer.flush()
 
+    # --- followers -----------------------------------------------------------------------------------
+
+    def follow(self, follower: Follower) -> None:
+        """Call a follower for each record that is added from now on."""
+        self._followers += (follower,)
+
+    def unfollow(self, follower: Follower) -> None:
+        """End what `follow()` began."""
+        self._followers = tuple(one for one in self._followers if one is not follower)
+
+    @property
+    def has_followers(self) -> bool:
+        return bool(self._followers)
+
+    def _notify(self) -> None:
+        """Call the followers in the thread of the outermost run, wherever the record was added."""
+        loop = self._loop
+        if loop is None or loop is running_loop():
+            for follower in self._followers:
+                follower.added()
+        elif not loop.is_closed():
+            loop.call_soon_threadsafe(self._notify)
+
+    def show(self, piece: Record) -> None:
+        """Pass on a piece of a streamed reply, in the form of an announcement."""
+        loop = self._loop
+        if loop is None or loop is running_loop():
+            for follower in self._followers:
+                follower.show(piece)
+        elif not loop.is_closed():
+            loop.call_soon_threadsafe(self.show, piece)
+
+    # --- time ----------------------------------------------------------------------------------------
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop of the outermost run."""
+        return self._loop
+
+    @property
+    def elapsed(self) -> float:
+        """The seconds that were worked on the outermost run, in all its legs."""
+        return self._elapsed + self.clock.monotonic() - self._started
+
     async def now(self) -> float:
         """The time in seconds since the epoch, by the clock of the store if the log has one."""
         return self.clock.time() if self.writer is None else await self.writer.now()
 
+    def _last_elapsed(self) -> float:
+        return next((one[3] for one in reversed(self.records) if one[0].__class__ is str), 0.0)
+
     # --- reading -----------------------------------------------------------------------------------
+
+    @property
+    def index(self) -> LogIndex:
+        """What the log has, by name; extended to the last record."""
+        index = self._index
+        if index is None:
+            index = self._index = LogIndex(self)
+        if index.size != len(self.records):
+            index.extend()
+        return index
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was recorded before this leg."""
+        return self.known == 0
 
     def find(self, name: str, kind: type[B]) -> B | None:
         """The body of an entry, which counts as asked for; None if there is none of this name."""
-        number = self.number_of(name)
+        number = self.index.numbers.get(name)
         if number is None:
             return None
+        self._claim(name)
+        return cast("B", self.body(number))  # the name says what it is
+
+    def _claim(self, name: str) -> None:
+        if self._claimed is None:
+            self._claimed = set()
         self._claimed.add(name)
-        body = self.body(number)
-        assert isinstance(body, kind), f"the name {name!r} says what the entry is"
-        return body
 
     def has(self, name: str) -> bool:
         """Whether there is an entry of this name."""
-        return self.number_of(name) is not None
+        return name in self.index.numbers
 
     def number_of(self, name: str) -> int | None:
         """The number of the record with this name."""
-        self._extend_index()
-        return self._index.get(name)
+        return self.index.numbers.get(name)
 
     def body(self, number: int) -> Any:
-        """The body of a record, read from its text when it is needed first."""
+        """The body of an entry, read from its text when it is needed first."""
         record = self.records[number]
-        if isinstance(record.body, Value):
-            return record.body
-        read: Callable[[], Value] = record.body
-        body = read()
-        self.records[number] = record._replace(body=body)
+        body = record[1]
+        if body.__class__ is Unread:
+            body = body.read()
+            self.records[number] = (record[0], body, *record[2:])
         return body
 
-    @property
-    def begin(self) -> Begin | None:
-        """The first entry; None before the run has begun."""
-        return self.find("begin", Begin)
+    def entries(self) -> Iterator[tuple[int, str]]:
+        """The numbers and names of the entries, in order."""
+        for number, record in enumerate(self.records):
+            if record[0].__class__ is str:
+                yield number, record[0]
+
+    def entries_in(self, until: int) -> int:
+        """The number of entries among the first `until` records."""
+        return sum(record[0].__class__ is str for record in self.records[:until])
+
+    def names_inside(self, place: str) -> Iterator[str]:
+        """The names of the entries in a place and in the places inside it."""
+        return (name for name in self.index.numbers if name.startswith(place))
+
+    def begin_of(self, place: str = "") -> Begin | None:
+        """The first entry of the run in a place."""
+        number = self.number_of(f"{place}begin")
+        return None if number is None else self.body(number)
+
+    def claim_begin(self, place: str) -> Begin | None:
+        """The first entry of the run in a place, which counts as asked for."""
+        return self.find(f"{place}begin", Begin)
+
+    def started(self, place: str, step: int) -> tuple[tuple[Message, ...], bool, bool] | None:
+        """What was announced of a step: its new messages, whether it follows, and whether it was free."""
+        number = self.index.steps.get((place, step))
+        if number is None:
+            return None
+        *_, messages, follows, free = self.records[number]
+        return messages, follows, free
+
+    def have_ended(self, place: str) -> bool:
+        """Whether runs have begun inside a call, and all of them have ended."""
+        begun = [name for name in self.names_inside(place) if name.endswith("/begin")]
+        return bool(begun) and all(self.has(f"{name.removesuffix('begin')}end") for name in begun)
+
+    # --- where work on the run began and ended ---------------------------------------------------------
 
     @property
-    def last(self) -> Value | None:
-        """The last entry that says where work on the run began or ended: a `Go`, a `Left` or an `End`."""
-        self._extend_index()
-        return None if self._last is None else cast("Value", self.body(self._last))
+    def last(self) -> Go | Left | End | None:
+        """The last entry that says where work on the run began or ended."""
+        number = self.index.last
+        return None if number is None else self.body(number)
 
     @property
     def stop_reason(self) -> str | None:
         """The reason of a stop that is in force: nobody has resumed the run since."""
-        self._extend_index()
-        return None if self._stop is None else str(self.body(self._stop).reason)
+        number = self.index.stop
+        return None if number is None else str(self.body(number).reason)
 
     def count(self, kind: str) -> int:
         """The number of entries of a kind at the top of the run."""
-        return sum(record.name.startswith(f"{kind} ") for record in self.records)
+        return sum(name.startswith(f"{kind} ") for _, name in self.entries())
+
+    def left_inside(self, names: Sequence[str]) -> None:
+        """Note the calls of a run inside another that are entered again."""
+        self._left_inside = [*(self._left_inside or ()), *names]
+
+    def take_left_inside(self) -> tuple[str, ...]:
+        """The calls of all runs inside the outermost one that are entered again."""
+        names, self._left_inside = tuple(self._left_inside or ()), None
+        return names
+
+    def was_left(self, name: str) -> bool:
+        """Whether work on the run has ended before while this call was entered."""
+        return any(name in self.body(number).inside for number in self.index.lefts)
+
+    def was_left_inside(self, name: str, place: str) -> bool:
+        """Whether a call was left while something inside it waited, since it was last entered.
+
+        `name` is that of the attempt at the call, `place` the place of what is inside it.
+        """
+        for number in range(len(self.records) - 1, -1, -1):
+            found = self.records[number][0]
+            if found.__class__ is not str:
+                continue
+            if found.startswith(place) and "asked " in found:
+                return True
+            if found.startswith("left ") and name in self.body(number).inside:
+                return True
+            if found.startswith(f"{name} ?"):
+                return False
+        return False
 
     # --- what the run waits for --------------------------------------------------------------------
 
+    def ask(self, name: str, asked: Asked) -> None:
+        """Record a question to a person."""
+        self.write(name, asked)
+        self._has_asked = True
+
+    @property
+    def has_questions(self) -> bool:
+        """Whether a question was asked. A run that asks none, and was not continued, needs no index."""
+        return self._has_asked or (self.known > 0 and bool(self.index.questions))
+
     def token_of(self, place: str, name: str) -> str | None:
-        """The token of a question that was asked before."""
-        self._extend_index()
-        return self._tokens.get((place, name))
+        """The token of a question that was asked before under a name."""
+        return self.index.tokens.get((place, name))
 
     def answer_name(self, token: str) -> str:
         """The name of the entry that answers a question."""
-        self._extend_index()
-        return f"{parse(self._questions[token]).place}answer {token}"
+        return f"{parse(self.index.questions[token]).place}answer {token}"
 
     def is_answered(self, token: str) -> bool:
         """Whether a question has an answer."""
         return self.has(self.answer_name(token))
 
-    def questions(self) -> Iterator[Asked]:
-        """All questions of the run, in their order."""
-        self._extend_index()
-        for name in [*self._questions.values()]:
-            yield self.body(self._index[name])
+    def answer(self, token: str, answer: Answer) -> None:
+        """Record the answer to a question."""
+        self.enter(self.answer_name(token), answer)
 
-    def open_questions(self) -> list[Asked]:
-        """The questions that have no answer."""
-        return [asked for asked in self.questions() if not self.is_answered(asked.token)]
+    def questions(self, place: str = "") -> Iterator[Asked]:
+        """All questions in a place, and in the places inside it, in their order."""
+        for name in [*self.index.questions.values()]:
+            if name.startswith(place):
+                yield self.body(self.index.numbers[name])
+
+    def open_questions(self, place: str = "") -> list[Asked]:
+        """The questions in a place, and in the places inside it, that have no answer."""
+        return [asked for asked in self.questions(place) if not self.is_answered(asked.token)]
+
+    def pending(self, place: str = "") -> tuple[PendingCall, ...]:
+        """The questions in a place that have no answer, as outcomes and events show them."""
+        return tuple(map(pending_call, self.open_questions(place)))
 
     def next_signal(self, name: str) -> str | None:
         """The name of the entry of the next signal with this name that nobody has received."""
-        self._extend_index()
-        bodies = ((entry, cast("Say", self.body(number))) for entry, number in self._signals.items())
+        bodies = ((entry, self.body(number)) for entry, number in self.index.untaken.items())
         return next((entry for entry, say in bodies if say.signal == name), None)
 
-    def wait(self, wait: Mapping[str, Any]) -> None:
+    def wait(self, place: str, wait: Mapping[str, Any]) -> None:
         """Note something that this leg of the work waits for; questions are entries."""
-        self._waits.append(wait)
+        if self._waits is None:
+            self._waits = []
+        self._waits.append((place, wait))
 
-    def waits(self) -> tuple[Mapping[str, Any], ...]:
-        """What the run waits for."""
-        return (*map(wait_of, self.open_questions()), *self._waits)
+    def waits(self, place: str = "") -> tuple[Mapping[str, Any], ...]:
+        """What the run in a place, and those inside it, wait for."""
+        others = [wait for where, wait in self._waits or () if where.startswith(place)]
+        return (*map(wait_of, self.open_questions(place)), *others)
 
-    # --- what nobody asked for ---------------------------------------------------------------------
+    # --- what was spent ------------------------------------------------------------------------------
+
+    def spent_in(self, place: str) -> Spent | None:
+        """What the run in a place, and those inside it, had spent before this leg."""
+        found = self._known_ledgers().by_place.get(place)
+        return None if found is None else found.spent(self._elapsed)
+
+    def is_counted(self, name: str) -> bool:
+        """Whether a `once` call that was begun before this leg is part of what was spent."""
+        return name in self._known_ledgers().open_calls
+
+    def _known_ledgers(self) -> Ledgers:
+        if self._ledgers is None:
+            self._ledgers = ledgers_of(self, self.known)
+        return self._ledgers
+
+    # --- what nobody asked for -----------------------------------------------------------------------
+
+    def settle(self, place: str) -> None:
+        """The runs in a place have ended: nobody asks for their entries again."""
+        if self._settled is None:
+            self._settled = set()
+        self._settled.add(place)
 
     @property
     def unclaimed(self) -> tuple[str, ...]:
-        """The names of entries from before this leg that the function did not ask for."""
-        self._extend_index()
-        names = (record.name for record in self.records[: self.known] if record.name not in self._claimed)
-        return tuple(name for name in names if name in self._index and _is_asked_for(parse(name)))
+        """The names of entries from before this leg that no program asked for."""
+        claimed, numbers = self._claimed or (), self.index.numbers
+        found: list[str] = []
+        for record in self.records[: self.known]:
+            name = record[0]
+            if name.__class__ is str and name not in claimed and name in numbers and self._is_asked_for(name):
+                found.append(name)
+        return tuple(found)
 
-    # --- the index -----------------------------------------------------------------------------------
-
-    def _extend_index(self) -> None:
-        while self._indexed < len(self.records):
-            number, name = self._indexed, self.records[self._indexed].name
-            self._indexed += 1
-            self._index.setdefault(name, number)
-            self._index_more(parse(name), name, number)
-
-    def _index_more(self, parsed: Name, name: str, number: int) -> None:
-        """Extend what is known of questions, signals and voided entries with one entry."""
-        match parsed.kind:
-            case "asked":
-                asked: Asked = self.body(number)
-                self._questions[asked.token] = name
-                self._tokens[parsed.place, asked.name] = asked.token
-            case "say":
-                self._signals[name] = number
-            case "heard":
-                heard: Received = self.body(number)
-                self._signals.pop(heard.name, None)
-            case "go":
-                self._last = number
-                go: Go = self.body(number)
-                if not go.writer:  # somebody has resumed it; a process that begins to work is stopped too
-                    self._stop = None
-                for voided in go.voids:
-                    self._index.pop(voided, None)
-            case "left" | "end":
-                self._last = number
-            case "stop":
-                self._stop = number
-            case _:
-                pass
-
-
-def _is_asked_for(name: Name) -> bool:
-    return name.kind in _ASKED_FOR and not name.rest.endswith(" ?")
+    def _is_asked_for(self, name: str) -> bool:
+        parsed = parse(name)
+        if parsed.kind not in _ASKED_FOR or "?" in parsed.rest.rpartition(" ")[2]:
+            return False
+        return self._settled is None or self._settled.isdisjoint(places_above(parsed.place))
 
 
 def answer_of(log: JournalLog, token: str) -> Answer | None:
     """The answer to a question, which counts as asked for."""
     return log.find(log.answer_name(token), Answer)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]} ..."

@@ -25,6 +25,7 @@ from .entries import Go
 from .log import JournalLog
 from .sealing import Cipher
 from .writer import StoreWriter
+from .written import read_log
 
 _POLL = 0.05  # seconds between two looks at a run that another process works on, at first
 _MOST_POLL = 1.0
@@ -147,9 +148,11 @@ class Working:
             poll = min(poll * 2, _MOST_POLL)
 
     def _started(self, run_id: str, entries: Sequence[Entry]) -> OpenedLog:
-        log = JournalLog.of(run_id, entries, self._clock, self._cipher)
+        log = JournalLog(run_id, self._clock)
+        decoder = read_log(log, entries, self._cipher)
         after = entries[-1].seq if entries else 0
-        writer = log.writer = StoreWriter(log, self._logs, after=after, cipher=self._cipher, name=self.name)
+        writer = StoreWriter(log, self._logs, decoder, after=after, cipher=self._cipher, name=self.name)
+        log.writer = writer
         opened = self._opened[run_id] = OpenedLog(log, writer)
         return opened
 
@@ -159,7 +162,9 @@ class Working:
 
     async def lease_left(self, run_id: str, entries: Sequence[Entry]) -> float:
         """The seconds for which another living process surely works on a run; 0 if none does."""
-        last = JournalLog.of(run_id, entries, self._clock, self._cipher).last
+        log = JournalLog(run_id, self._clock)
+        read_log(log, entries, self._cipher)
+        last = log.last
         holder = last.writer if isinstance(last, Go) else ""
         if holder in ("", self.name):
             return 0.0

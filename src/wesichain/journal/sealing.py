@@ -65,8 +65,15 @@ class AesCipher:
 
 
 def sealed(entry: Entry, cipher: Cipher, run_id: str) -> Entry:
-    """The entry with a sealed body, which can be opened as this entry of this run alone."""
-    return replace(entry, body=_seal(entry.body, cipher, _about(entry, run_id)), by="")
+    """The entry with its body, notes and parts sealed: they can be opened as this entry of this run alone."""
+    about = _about(entry, run_id)
+    return replace(
+        entry,
+        body=_seal(entry.body, cipher, about),
+        notes=_seal(entry.notes, cipher, f"{about}?notes") if entry.notes else "",
+        by="",
+        parts={digest: cipher.seal(data, f"{run_id}?{digest}") for digest, data in entry.parts.items()},
+    )
 
 
 def opened(entry: Entry, cipher: Cipher | None, run_id: str) -> Entry:
@@ -77,7 +84,13 @@ def opened(entry: Entry, cipher: Cipher | None, run_id: str) -> Entry:
         raise StoreError(
             f"the entry {entry.name!r} is encrypted: open the journals with the cipher that wrote it"
         )
-    return replace(entry, body=_open(entry.body, cipher, _about(entry, run_id)))
+    about = _about(entry, run_id)
+    return replace(
+        entry,
+        body=_open(entry.body, cipher, about),
+        notes=_open(entry.notes, cipher, f"{about}?notes") if entry.notes else "",
+        parts={digest: cipher.open(data, f"{run_id}?{digest}") for digest, data in entry.parts.items()},
+    )
 
 
 def _about(entry: Entry, run_id: str) -> str:

@@ -11,6 +11,7 @@ from wesichain.store import Logs
 from .entries import Performed
 from .log import JournalLog
 from .sealing import Cipher
+from .written import read_log
 
 _POLL = 0.05  # seconds between two looks at an act that another run does, at first
 _MOST_POLL = 1.0
@@ -38,7 +39,8 @@ class Uniques:
         poll = _POLL
         while True:
             is_worked_on = await self._workers.is_worked_on(run_id)
-            log = JournalLog.of(run_id, await self._logs.read(run_id), self._clock, self._cipher)
+            log = JournalLog(run_id, self._clock)
+            read_log(log, await self._logs.read(run_id), self._cipher)
             found = log.find(name, Performed)
             if found is not None or not is_worked_on:
                 return found

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from wesichain.core.internal import Value
 
-from .entries import End, Performed, RecordedError
+from .entries import Check, Decide, End, Limit, Performed, RecordedError, Reply, Result
 from .entry_names import escape, parse
 from .log import JournalLog
 
@@ -16,13 +16,14 @@ def voids_of(log: JournalLog) -> tuple[str, ...]:
 
     The failure of a step with `effect="once"` is kept: the step is not done again.
     """
-    end = log.find("end", End)
+    number = log.number_of("end")
+    end: End | None = None if number is None else log.body(number)
     if end is None or end.fault is None:
         return ()
     named = tuple(escape(name) for name in _failed_steps(end.fault))
     found, is_last = list[str](), True
-    for number in reversed(range(len(log.records))):
-        name, body = log.records[number].name, log.body(number)
+    for number, name in reversed([*log.entries()]):
+        body = log.body(number)
         is_last = is_last and _has_failed(body)
         led_to_it = is_last or (_has_failed(body) and _is_of(name, named))
         if led_to_it and log.number_of(name) == number and not log.has(f"{name} ?"):
@@ -39,7 +40,21 @@ def _failed_steps(fault: RecordedError) -> Iterator[str]:
 
 
 def _has_failed(body: Value) -> bool:
-    return isinstance(body, End | Performed) and body.fault is not None
+    match body:
+        case (
+            End(fault=fault)
+            | Performed(fault=fault)
+            | Reply(fault=fault)
+            | Check(fault=fault)
+            | Result(fault=fault)
+        ):
+            return fault is not None
+        case Decide(decision=decision):
+            return decision == "fail"
+        case Limit():
+            return True
+        case _:
+            return False
 
 
 def _is_of(name: str, steps: tuple[str, ...]) -> bool:

@@ -13,8 +13,8 @@ from .entries import Asked
 class Pending(Value, omit_defaults=True):
     """What a run waits for.
 
-    `kind` is "question", "signal" or "time". `token` is that of a question, `at` the moment at which the run
-    continues by itself.
+    `kind` is "question", "approval" (of a call), "external" (the result of a call), "signal" or "time".
+    `token` is that of a question, `at` the moment at which the run continues by itself.
     """
 
     kind: str
@@ -66,6 +66,12 @@ def wait_for(kind: str, name: str, *, at: float | None = None) -> dict[str, Any]
 
 
 def wait_of(asked: Asked) -> dict[str, Any]:
-    """The wait for the answer to a question, as the entry has it."""
-    wait = wait_for("question", asked.name, at=asked.expires_at)
-    return {**wait, "token": asked.token, "question": asked.question}
+    """The wait for the answer to a question, as the entry has it.
+
+    A run goes on by itself when a question of its own code has expired; a call that nobody approved in time
+    stays refused.
+    """
+    is_of_code = bool(asked.name)
+    kind = "question" if asked.question else "external" if asked.external else "approval"
+    wait = wait_for(kind, asked.shown_name, at=asked.expires_at if is_of_code else None)
+    return {**wait, "token": asked.token, **({"question": asked.question} if asked.question else {})}

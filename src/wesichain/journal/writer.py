@@ -18,10 +18,10 @@ from wesichain.store import Claim, Entry, LogConflictError, Logs, StoreUnavailab
 
 from .entries import End, Go, Left
 from .entry_names import parse
-from .log import JournalLog, Record
+from .log import JournalLog
 from .sealing import Cipher, opened, sealed
-from .summaries import summary_of
-from .written import entry_for
+from .summaries import cost_between, summary_of
+from .written import LogDecoder, LogEncoder
 
 _BACKOFF = Backoff(0.05, 2.0, 5.0)  # while the store is away
 _PATIENCE = 60.0  # seconds
@@ -31,21 +31,33 @@ _OUTSIDE = frozenset({"answer", "say", "stop"})
 class StoreWriter:
     """Stores the entries of one log, in the event loop that works on the run."""
 
-    def __init__(self, log: JournalLog, logs: Logs, *, after: int, cipher: Cipher | None, name: str) -> None:
-        """`after` is the number of the last entry in the store, `name` that of the process."""
+    def __init__(
+        self,
+        log: JournalLog,
+        logs: Logs,
+        decoder: LogDecoder,
+        *,
+        after: int,
+        cipher: Cipher | None,
+        name: str,
+    ) -> None:
+        """`decoder` has read the log; `after` is the number of its last entry, `name` that of the process."""
         self.name = name
         self._log = log
         self._logs = logs
+        self._decoder = decoder
         self._cipher = cipher
         self._after = after
+        self._encoder = LogEncoder(log, since=len(log.records), seq=after)
         self._encoded = len(log.records)  # the number of records that were encoded, or are in the store
         self._stored = self._encoded
         self._entries: list[Entry] = []  # encoded, and not known to be in the store
-        self._skipped: set[int] = set()  # records that the store has already
         self._last = log.last  # where work on the run began or ended, as far as it was encoded
+        self._cost = cost_between(log, 0, self._encoded)
         self._summary: Summary | None = None  # in the store
         self._busy: asyncio.Future[None] | None = None
         self._listeners: list[Callable[[str, Value], None]] = []
+        self._loop = asyncio.get_running_loop()
 
     def listen(self, callback: Callable[[str, Value], None]) -> None:
         """Call `callback` with the name and the body of each entry that comes from outside."""
@@ -57,6 +69,9 @@ class StoreWriter:
 
     async def flush(self) -> None:
         """Return once all entries that the log has now are stored."""
+        if asyncio.get_running_loop() is not self._loop:  # a run inside a call, in a tool's thread
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.flush(), self._loop))
+            return
         target = len(self._log.records)
         while self._stored < target:
             if self._busy is not None:
@@ -78,22 +93,38 @@ class StoreWriter:
 
         `claims` and `releases` are made with it. Raises `UniqueConflictError` if another entry has a claim.
         """
+        if asyncio.get_running_loop() is not self._loop:
+            work = self.first(name, body, claims=claims, releases=releases)
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+            return
         await self.flush()
         while self._busy is not None:
             await asyncio.wait([self._busy])
         async with self._alone():
             await self._append()
             while not self._log.has(name):
-                log = self._log
-                entry = entry_for(name, body, self._after + 1, log.clock.time(), log.elapsed)
-                try:
-                    await self._store([entry], claims, releases)
-                except LogConflictError:
-                    await self._catch_up()
-                    continue
-                self._skipped.add(len(log.records))
-                log.records.append(Record(name, body, entry.at, log.elapsed))
-                self._after += 1
+                if await self._try_first(name, body, claims, releases):
+                    return
+                await self._catch_up()
+
+    async def _try_first(
+        self, name: str, body: Value, claims: Sequence[Claim], releases: Sequence[str]
+    ) -> bool:
+        """Store one entry that the log in memory gets once it is stored; False if the log has gone on."""
+        log = self._log
+        beside = JournalLog(log.run_id, log.clock)  # with this record alone, to be written
+        record = (name, body, log.clock.time(), log.elapsed)
+        beside.records.append(record)
+        (entry,) = LogEncoder(beside, seq=self._after).take()
+        try:
+            await self._store([entry], claims, releases)
+        except LogConflictError:
+            return False
+        self._after += 1
+        self._encoder.skip(len(log.records))
+        self._encoder.renumber(self._after)
+        log.add(record)
+        return True
 
     @asynccontextmanager
     async def _alone(self) -> AsyncGenerator[None]:
@@ -125,7 +156,7 @@ class StoreWriter:
         """Append entries, which is repeated for a while if the store is away."""
         run_id, cipher, tries = self._log.run_id, self._cipher, 0
         whole = entries if cipher is None else [sealed(entry, cipher, run_id) for entry in entries]
-        summary = summary_of(self._log, self._last, is_sealed=cipher is not None)
+        summary = summary_of(self._log, self._last, self._cost, is_sealed=cipher is not None)
         changed = None if summary == self._summary else summary
         started = self._log.clock.monotonic()
         while True:
@@ -143,15 +174,13 @@ class StoreWriter:
             return
 
     def _encode(self, until: int) -> None:
-        seq = self._after + len(self._entries)
+        log = self._log
+        self._entries += self._encoder.take(until)
         for number in range(self._encoded, until):
-            if number not in self._skipped:
-                seq += 1
-                record = self._log.records[number]
-                body = self._log.body(number)
-                self._entries.append(entry_for(record.name, body, seq, record.at, record.elapsed))
-                if isinstance(body, Go | Left | End):
-                    self._last = body
+            body: Any = log.records[number][1]
+            if isinstance(body, Go | Left | End) and "/" not in log.records[number][0]:
+                self._last = body
+        self._cost += cost_between(log, self._encoded, until)
         self._encoded = until
 
     async def _catch_up(self) -> None:
@@ -170,13 +199,14 @@ class StoreWriter:
             self._entries = [
                 replace(entry, seq=number) for number, entry in enumerate(self._entries, self._after + 1)
             ]
+            self._encoder.renumber(self._after + len(self._entries))
 
     def _take(self, entry: Entry) -> None:
         """Add an entry from outside to the log in memory; it is in the store already."""
         log = self._log
-        number = len(log.records)
-        self._skipped.add(number)
-        log.take_from_outside(opened(entry, self._cipher, log.run_id))
-        body: Any = log.body(number)
-        for callback in self._listeners:
-            callback(entry.name, body)
+        for name, body, at, _ in self._decoder.take(opened(entry, self._cipher, log.run_id)):
+            number = len(log.records)
+            self._encoder.skip(number)
+            log.add((name, body, at, log.elapsed))
+            for callback in self._listeners:
+                callback(name, log.body(number))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from math import inf, isfinite
 from sys import maxsize
 from typing import TYPE_CHECKING, Any, Self
@@ -125,6 +124,7 @@ class Account:
         "free_retries",
         "is_nested",
         "is_timed",
+        "place",
         "steps",
         "tool_calls",
     )
@@ -140,8 +140,14 @@ class Account:
         now: float = 0.0,
         parent: Account | None = None,
         spent: Spent | None = None,
+        place: str = "",
     ) -> None:
+        """`spent` is what the run has spent before; the runs above are not charged for it again.
+
+        `place` is the place of the run in its tree.
+        """
         self.budget = budget
+        self.place = place
         self._parent = parent
         self.is_nested = parent is not None
         self._model = model
@@ -274,15 +280,13 @@ class Account:
         own = self.own_tool_refusal()
         return own if own is not None or self._parent is None else self._parent.tool_refusal()
 
-    def exceeded(self, resource: str) -> BudgetExceededError:
-        """The error for a limit that the run has met before."""
-        limit: float = getattr(self.budget, resource) or 0.0
-        used = {"steps": self.steps, "tokens": self._input + self._output, "cost": self.cost}
-        return self._exceeded(resource, limit, used.get(resource, limit))
+    def recorded(self, resource: str, limit: float, used: float, place: str) -> BudgetExceededError:
+        """The error for a limit that was met before, of this run or of the one above at a place."""
+        return (self.at_place(place) or self)._exceeded(resource, limit, used)
 
-    def exceeded_as(self, message: str) -> BudgetExceededError | None:
-        """The error for a limit that the run has met, by its message; None if no limit has this message."""
-        return next((error for error in map(self.exceeded, _ADVICE) if str(error) == message), None)
+    def at_place(self, place: str) -> Account | None:
+        """The account of the run at a place: this one, or one above."""
+        return next((account for account in self._upwards() if account.place == place), None)
 
     def _exceeded(self, resource: str, limit: float, used: float) -> BudgetExceededError:
         return BudgetExceededError(
@@ -304,15 +308,9 @@ class Account:
         account._parent, account.is_nested, account.is_timed = self, True, self.is_timed
         return account
 
-    def give_back(self, spent: Spent) -> None:
-        """Refund spending that is charged again when a run receives its recorded replies once more."""
-        self.spend_step(-spent.steps)
-        self.spend_tool_call(-spent.tool_calls)
-        priced = spent.usage
-        for model, tokens in spent.unpriced.items():
-            self.spend_usage(_difference(NO_USAGE, tokens), 0.0, model)
-            priced = _difference(priced, tokens)
-        self.spend_usage(_difference(NO_USAGE, priced), -spent.cost)
+    def is_above(self, other: object) -> bool:
+        """Whether an account is this one, or that of a run above."""
+        return any(account is other for account in self._upwards())
 
     def detach(self) -> None:
         """Stop charging the runs above, which no longer wait for this one."""
@@ -324,15 +322,6 @@ class Account:
         while account is not None:
             yield account
             account = account._parent
-
-    def level_of(self, other: object) -> int:
-        """The distance to an account: 1 is this one, 2 that of the run above, 0 if it is none of them."""
-        levels = enumerate(self._upwards(), 1)
-        return next((level for level, account in levels if account is other), 0)
-
-    def at_level(self, level: int) -> Account | None:
-        """The account at a level that `level_of()` returned; None if there are fewer levels now."""
-        return next(islice(self._upwards(), level - 1, None), None) if level > 0 else None
 
     def spend_step(self, count: int = 1) -> None:
         """Spend a step; -1 refunds the step of a model call that was cancelled and will be made again."""
@@ -356,15 +345,18 @@ class Account:
         if self._parent is not None:
             self._parent.spend_tool_call(count)
 
-    def spend_reply(self, reply: LlmResponse) -> float:
-        """Spend the tokens of a reply at the price of its model; returns their cost."""
+    def spend_reply(self, reply: LlmResponse) -> tuple[float, str]:
+        """Spend the tokens of a reply at the price of its model.
+
+        Returns their cost, and the name of the model if its price is not known.
+        """
         model = reply.model
         if not model:
-            return self.spend_usage(reply.usage)
+            return self.spend_usage(reply.usage), self._model if self._price is _FREE else ""
         price = self.price_of(model)
         if price is _FREE:
-            return self.spend_usage(reply.usage, 0.0, model)
-        return self.spend_usage(reply.usage, cost_of(reply.usage, price))
+            return self.spend_usage(reply.usage, 0.0, model), model
+        return self.spend_usage(reply.usage, cost_of(reply.usage, price)), ""
 
     def spend_usage(self, usage: Usage, cost: float | None = None, model: str = "") -> float:
         """Spend the tokens of a reply, here and in all runs above; returns their cost.

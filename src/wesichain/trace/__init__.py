@@ -11,7 +11,7 @@ from .metrics import Figures, Metrics
 from .recordings.folder import RunSummary, find_run, list_runs, prune
 from .recordings.parts_folder import parts_folder
 from .recordings.recorder import Recorder
-from .recordings.recording import RecordedCall, RecordedStep, Recording, load, read_new
+from .recordings.recording import RecordedCall, RecordedStep, Recording, RecordingReader, load
 from .redaction.masks import equal_redacted
 from .redaction.redactor import Redactor, redact
 from .sinks import BufferedSink, CollectingSink
@@ -29,6 +29,7 @@ __all__ = [
     "RecordedStep",
     "Recorder",
     "Recording",
+    "RecordingReader",
     "Redactor",
     "RunSummary",
     "SecretFilter",
@@ -40,7 +41,6 @@ __all__ = [
     "neutralise",
     "parts_folder",
     "prune",
-    "read_new",
     "redact",
     "register_secret",
 ]

@@ -8,8 +8,11 @@ from typing import Annotated, Any
 from typing_extensions import TypedDict, override
 
 from wesichain.agent.phases import Completed, Failed, Interrupted, Outcome
+from wesichain.agent.run_place import RunPlace
 from wesichain.errors import RunInterruptedError, ToolError
 from wesichain.tools import Effect, ToolContext, TypedTool
+
+from .open_call import OpenCall
 
 _DAY = 86_400.0
 
@@ -42,13 +45,10 @@ class AgentTool(TypedTool[Any, Any]):
     @override
     async def run(self, args: Any, ctx: ToolContext) -> Any:
         agent = self._agent
-        # An attempt has the same run id whenever it is made, so that its calls keep their idempotency keys.
-        again = f"#{ctx.attempt}" if ctx.attempt > 1 else ""
-        run_id = f"{ctx.idempotency_key}{again}" if ctx.idempotency_key else None
-        outcome: Outcome[Any] = await agent.outcome(self._task_of(args), parent=ctx, run_id=run_id)
+        outcome: Outcome[Any] = await agent.outcome(self._task_of(args), **in_call(agent, ctx))
         while isinstance(outcome, Interrupted) and outcome.pending and hasattr(ctx.link, "decide"):
             decisions = await ctx.link.decide(outcome.pending)  # the caller can ask a person now
-            outcome = await agent.runtime.resume(outcome, decisions, parent=ctx)
+            outcome = await agent.runtime.resume(outcome, decisions)
         match outcome:
             case Completed(text=text):
                 return agent.runtime.read_output(text)
@@ -64,6 +64,15 @@ class AgentTool(TypedTool[Any, Any]):
 
         adapter: TypeAdapter[Any] = TypeAdapter(self._takes)
         return adapter.dump_json(args, by_alias=True).decode()
+
+
+def in_call(agent: Any, ctx: ToolContext) -> dict[str, Any]:
+    """The options of the one run of an agent in a call: it is found again whatever its task."""
+    link = ctx.link
+    if not isinstance(link, OpenCall):
+        return {"parent": ctx, "run_id": ctx.idempotency_key or None}
+    place = link.claim(agent.name, "", alone=True)
+    return {"parent": ctx, "place": RunPlace(link.log, place, link)}
 
 
 @cache

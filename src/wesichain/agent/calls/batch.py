@@ -1,42 +1,44 @@
 """A batch: the calls of one reply, approved, then run in order or concurrently.
 
-A result is written into its slot when it arrives, whatever happens to other calls; the order of the calls
-matters only for the messages to the model. If a call waits, the others run to their end. If a call ends the
-run, or the run is stopped, the others are cancelled, and the results so far are kept.
+A result is recorded when it arrives, whatever happens to other calls; the order of the calls matters only for
+the messages to the model. What the log has about the calls is taken first: a recorded error that ends the run
+ends it before anything is done. If a call waits, the others run to their end. If a call ends the run, or the
+run is stopped, the others are cancelled, and the results so far are kept.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
-from wesichain.agent.effects import RecordedInput
 from wesichain.agent.options import LoopGuard
-from wesichain.agent.phases import Acting, Child, Interrupted, Unfinished
+from wesichain.agent.phases import Acting
 from wesichain.agent.rules import sentences
 from wesichain.agent.rules.reply_judge import Rejected
 from wesichain.agent.rules.tally import short_result
-from wesichain.agent.run_state import LimitAbove, RunState, Stopped
+from wesichain.agent.run_state import LimitAbove, RunState, Settled, Stopped
 from wesichain.agent.trail import Observed, failed, observed_of
 from wesichain.core import ToolCall
-from wesichain.core.internal import GRACE, Decision, PendingCall, abandon, replace
+from wesichain.core.internal import GRACE, PendingCall, abandon, replace
 from wesichain.errors import (
+    AgentError,
     BudgetExceededError,
     LoopDetectedError,
     ToolDispatchError,
     ToolFailedError,
     ToolTimeoutError,
 )
-from wesichain.policy import Reprompt
+from wesichain.journal.internal import Intent, Result, Rule, call_place, escape_id, pending_call
+from wesichain.policy import Reprompt, Retry
 from wesichain.policy.internal import chain_of
 from wesichain.tools import ToolContext, ToolResult
 from wesichain.tools.internal import PreparedCall
 
-from .call_approvals import Approvals
 from .open_call import OpenCall
+from .questions import asked_about, decided
 
 if TYPE_CHECKING:
     from wesichain.agent.flow.rule import FlowRule
@@ -45,27 +47,25 @@ OutT = TypeVar("OutT")
 Slot: TypeAlias = PreparedCall | Observed | None
 
 _OPENING = threading.RLock()
-_NONE: dict[str, Any] = {}  # shared by new batches; never changed
 
 
 class Batch(Generic[OutT]):
     """The calls of one Acting phase.
 
-    `slots` has an entry for each call, in order: the prepared call, and then its observation. In a resumed
-    run, None stands for a call that has to be prepared. `before` has the runs inside calls from before an
-    interruption, `waiting` those of calls that wait now. `attempts` counts how often each call was begun.
+    `slots` has an entry for each call, in order: the prepared call, and then its observation. None stands for
+    a call that the log knows. `attempts` counts how often each call was begun. `pending` are the questions
+    about calls that are not decided, `waiting` the calls that wait because of something inside them.
     """
 
     __slots__ = (
-        "_approvals",
+        "_compared",
         "_is_over",
         "_open",
         "_phase",
-        "_rulings",
         "attempts",
-        "before",
         "finish",
         "notes",
+        "pending",
         "repeats",
         "run",
         "slots",
@@ -78,122 +78,173 @@ class Batch(Generic[OutT]):
         self.run = run
         self._phase = phase
         self.slots = slots
-        self._approvals: Approvals | None = None
-        self._rulings: dict[str, bool] = _NONE  # the results of approval rules, if a journal records them
-        self.todo: list[int] | None = None  # the indexes of the calls to run, once they are prepared
+        self.todo: list[int] = []  # the indexes of the calls to run, once they are prepared
         self.notes: Sequence[Observed] = ()
-        self.before: dict[str, tuple[Child, ...]] = _NONE
         self.attempts: dict[str, int] = {}
         self.finish: Observed | None = None  # the result that ends the run
-        self.waiting: Mapping[str, tuple[Child, ...]] = _NONE
+        self.pending: list[PendingCall] = []
+        self.waiting: list[str] = []
         self._open: dict[str, OpenCall | None] = {}  # calls that were dispatched and have not ended
         self._is_over = False
+        self._compared: list[int] = []
         self.repeats: tuple[ToolCall | None, str, int] | None = None  # the guard's count, with these calls
 
-    def resume(self, interrupted: Interrupted[OutT], decisions: Mapping[str, Decision]) -> None:
-        """Restore the calls of an interrupted run, with the decisions on them."""
-        unfinished = interrupted.unfinished
-        assert unfinished is not None
-        done = {item.call_id: item for item in unfinished.done if item.call_id is not None}
-        slots: list[Slot] = [done.get(call.id) for call in self._phase.reply.tool_calls]
-        self.slots = slots
-        known = {**unfinished.decisions, **decisions}
-        self._approvals = Approvals(self.run, self._phase, interrupted.pending, known)
-        before: dict[str, tuple[Child, ...]] = {}
-        for child in unfinished.children:
-            before[child.call_id] = (*before.get(child.call_id, ()), child)
-        self.before = before
-        self.attempts = dict(unfinished.attempts)
+    def _name(self, call: ToolCall, attempt: int) -> str:
+        """The name of an attempt at a call in the log, behind the kind of the entry."""
+        return f"{self.run.step} {escape_id(call.id)} {attempt}"
 
-    def unfinished(self) -> Unfinished:
-        """The state of the calls to store with an interrupted run."""
-        return Unfinished(
-            self._phase.reply, self.done(), True, self.children, dict(self.attempts), dict(self.decisions)
-        )
+    # --- what the log has ----------------------------------------------------------------------------
 
-    @property
-    def children(self) -> tuple[Child, ...]:
-        """The runs inside the calls that have not ended."""
-        kept = (*self.waiting.values(), *self.before.values())
-        return tuple(child for runs in kept for child in runs)
+    def take_recorded(self) -> None:
+        """Take the results that the log has. An error that ended the run is raised, after all results.
 
-    @property
-    def decisions(self) -> Mapping[str, Decision]:
-        return _NONE if self._approvals is None else self._approvals.decisions
+        A replay runs agents inside calls again, to compare what they do.
+        """
+        ending: tuple[int, Exception] | None = None
+        self._compared = []
+        for index, call in enumerate(self._phase.reply.tool_calls):
+            if not isinstance(self.slots[index], Observed):
+                try:
+                    self._take_recorded(index, call)
+                except (AgentError, LimitAbove) as error:
+                    name = self._name(call, self.attempts[call.id])
+                    places = (self.run.log.number_of(f"{kind} {name}") for kind in ("decide", "limit"))
+                    place = next(place for place in places if place is not None)
+                    if ending is None or place < ending[0]:
+                        ending = place, error
+        if ending is not None:
+            self._take_decisions()
+            raise ending[1]
+        for index in self._compared:
+            self.slots[index] = None
+            self.attempts[self._phase.reply.tool_calls[index].id] -= 1
+
+    def _take_decisions(self) -> None:
+        """Take what people have refused or provided, of calls of which the log has no result."""
+        for index, call in enumerate(self._phase.reply.tool_calls):
+            answer = self.run.answers.get(call.id)
+            if answer is None or isinstance(self.slots[index], Observed):
+                continue
+            prepared = self._check(index)
+            found = decided(self.run, prepared, answer) if isinstance(prepared, PreparedCall) else prepared
+            if isinstance(found, Observed):
+                self.slots[index] = found
+
+    def _take_recorded(self, index: int, call: ToolCall) -> None:
+        """Take the attempts at one call that have ended."""
+        run, log, place = self.run, self.run.log, self.run.log.place
+        attempt = 1
+        while (result := log.find(f"call {self._name(call, attempt)}", Result)) is not None:
+            inside = call_place(place, call.id, attempt)
+            if log.log.strict and self._is_compared(call, inside):
+                self._compared.append(index)
+            self.attempts[call.id] = attempt
+            log.log.settle(inside)
+            if result.fault is None:
+                log.log.settle(call_place(place, call.id))
+                self.slots[index] = _observed(call, result)
+                return
+            run.tally.count_tool_failure(result.tool, limit=run.settings.exclude_after)
+            keep = partial(self._keep_text, index, call)
+            keep(sentences.tool_error(result.fault.message))
+            self._check_limit(call, attempt)
+            found = run.recorded_decision(self._name(call, attempt), keep)
+            if found is None:  # a limit that was met inside it, and that this program does not have
+                return
+            keep(found.text)
+            if not found.again:
+                return
+            attempt += 1
+            self._check_limit(call, attempt)
+            self.slots[index] = None
+        self._check_limit(call, attempt)
+        name = self._name(call, attempt)
+        has_begun = log.find(f"call {name} ?", Intent) is not None and not log.has(f"tool {name} 1")
+        if has_begun and not run.goes_on_inside(call_place(place, call.id, attempt), name):
+            self.attempts[call.id] = attempt
+            self.slots[index] = failed(call, sentences.outcome_unknown(call.name))
+            return
+        self.attempts[call.id] = attempt - 1
+
+    def _is_compared(self, call: ToolCall, inside: str) -> bool:
+        """Whether a replay runs the agent inside a call again, to compare what it does."""
+        tool = self.run.settings.registry.get(call.name)
+        return tool is not None and tool.is_agent and self.run.log.log.have_ended(inside)
+
+    def _check_limit(self, call: ToolCall, attempt: int) -> None:
+        """Raise the limit that refused an attempt at a call, or was met inside it, if the log has one."""
+        limit = self.run.recorded_limit(self._name(call, attempt))
+        if limit is not None:
+            self.attempts[call.id] = attempt
+            raise limit if limit.owner is self.run.account else LimitAbove(limit)
+
+    def _keep_text(self, index: int, call: ToolCall, text: str) -> None:
+        self.slots[index] = failed(call, text)
 
     # --- before they run -----------------------------------------------------------------------------
 
-    def prepare(self) -> list[PendingCall]:
-        """Prepare the calls and apply decisions; returns the calls that still wait for one."""
-        pending: list[PendingCall] = []
-        before = self.before
-        todo: list[int] = []
-        self.todo = todo
-        flow: FlowRule | None = self.run.flow
-        if flow is not None:
-            flow.read(self._phase)
+    def prepare(self) -> None:
+        """Prepare the calls, and apply decisions; `pending` has the questions without one."""
+        run = self.run
+        self.todo = []
+        if run.flow is not None:
+            run.flow.read(self._phase)
         for index, slot in enumerate(self.slots):
             ready = self._check(index) if slot is None else slot
             if not isinstance(ready, PreparedCall):
                 continue
-            todo.append(index)
-            if before and ready.call.id in before:
-                continue
             tool = ready.tool
-            why = "" if flow is None else flow.question(ready)
-            if why and flow is not None and flow.refuses and not self._was_asked(ready):
-                self.slots[index] = failed(ready.call, sentences.not_run(why))
+            is_asked = tool.external or tool.approval or run.flow is not None or ready.call.id in run.answers
+            if is_asked and not self._may_run(index, ready):
+                if run.settings.tool_concurrency == 1:
+                    return  # the calls behind it run after it
                 continue
-            needs = why or tool.external or (tool.approval and self._needs_approval(ready))
-            if needs or (self._approvals is not None and self._was_asked(ready)):
-                # A decision is applied even if the present rules would not have required it.
-                question = self._ask(index, ready, why)
-                if question is not None:
-                    pending.append(question)
-        return pending
+            self.todo.append(index)
 
-    async def ask_rules(self) -> None:
-        """Call the approval rules of the calls, or read their results from the journal."""
-        run = self.run
-        for index, slot in enumerate(self.slots):
-            ready = self._check(index) if slot is None else slot
-            if (
-                isinstance(ready, PreparedCall)
-                and callable(ready.tool.approval)
-                and not self._was_asked(ready)
-            ):
-                entry: RecordedInput[bool] = RecordedInput("approve", run.step, bool, bool, ready.call.id)
-                ruling = await run.effects.remember(entry, partial(self._ask_rule, ready))
-                self._rulings = {**self._rulings, ready.call.id: ruling}
+    def _may_run(self, index: int, prepared: PreparedCall) -> bool:
+        """Whether a call is to be run now: nobody has to decide on it, or it was approved."""
+        run, call, tool = self.run, prepared.call, prepared.tool
+        answer = run.answers.get(call.id)
+        if answer is None:
+            rule = self._rule(prepared)
+            if rule.asks or tool.external:
+                parameters: Any = None if tool.external else tool.spec.parameters
+                asked = asked_about(run, call, external=tool.external, parameters=parameters, why=rule.why)
+                self.pending.append(pending_call(run.question(asked)))
+                return False
+            if rule.why:
+                self.slots[index] = failed(call, sentences.not_run(rule.why))
+            return not rule.why
+        found = decided(run, prepared, answer)
+        if isinstance(found, PreparedCall):
+            return True
+        self.slots[index] = found
+        return False
 
-    async def _ask_rule(self, prepared: PreparedCall) -> bool:
-        return self.run.needs_approval(prepared, self._phase)
-
-    def _was_asked(self, prepared: PreparedCall) -> bool:
-        return self._approvals is not None and self._approvals.asked(prepared.call) is not None
+    def _rule(self, prepared: PreparedCall) -> Rule:
+        """Whether a person has to decide on a call. What a function or the flow said is recorded."""
+        run, rule = self.run, prepared.tool.approval
+        if not callable(rule) and run.flow is None:
+            return Rule(bool(rule))
+        name = f"rule {run.step} {escape_id(prepared.call.id)}"
+        known = run.log.find(name, Rule) if run.is_recorded else None
+        if known is None:
+            run.log.refuse(name)
+            why = "" if run.flow is None else run.flow.question(prepared)
+            is_refused = bool(why) and run.flow is not None and run.flow.refuses
+            asks = not is_refused and (bool(why) or self._needs_approval(prepared))
+            known = Rule(asks, why)
+            run.log.write(name, known)
+        return known
 
     def _needs_approval(self, prepared: PreparedCall) -> bool:
-        ruling = self._rulings.get(prepared.call.id)
-        if ruling is not None:
-            return ruling
-        return self._was_asked(prepared) or self.run.needs_approval(prepared, self._phase)
-
-    def _ask(self, index: int, prepared: PreparedCall, why: str) -> PendingCall | None:
-        """The pending call if there is no decision on it yet; else None, after applying the decision."""
-        if self._approvals is None:
-            self._approvals = Approvals(self.run, self._phase)
-        question = self._approvals.question(prepared, why)
-        decision = self._approvals.decisions.get(question.token)
-        if decision is None:
-            return question
-        self.slots[index] = self._approvals.decided(prepared, decision)
-        return None
+        rule = prepared.tool.approval
+        return self.run.needs_approval(prepared, self._phase) if callable(rule) else bool(rule)
 
     def _check(self, index: int) -> PreparedCall | Observed:
+        """Check a call of which the log has no result, with the tools of today."""
         found = self.run.settings.judge.prepare(self._phase.reply.tool_calls[index], self.run.step)
         if isinstance(found, Rejected):
-            if self._approvals is not None:
-                self._approvals.check_changed_args(found.call, found.error)
             rejected = failed(found.call, sentences.invalid_call(str(found.error)))
             self.slots[index] = rejected
             return rejected
@@ -206,7 +257,7 @@ class Batch(Generic[OutT]):
         """Run every call that is not done, then check for a loop; `observed()` has the results."""
         run, guard = self.run, self.run.settings.loop_guard
         try:
-            todo = self.todo or ()
+            todo = self.todo
             if len(todo) > 1 and run.settings.tool_concurrency > 1:
                 await self._side_by_side([*todo])
             else:
@@ -215,7 +266,7 @@ class Batch(Generic[OutT]):
                     prepared = self.slots[index]
                     if not isinstance(prepared, PreparedCall):
                         continue
-                    result = await self._dispatch(prepared)  # as `_settle` does, in 3 % less of a hop's time
+                    result = await self._result(prepared)  # as `_settle` does, in 3 % less of a hop's time
                     delay = self._arrive(index, prepared, result)
                     if delay is None:
                         await self._wait_for(prepared.call, result.error)
@@ -226,8 +277,13 @@ class Batch(Generic[OutT]):
         finally:
             if self._open:
                 self._cut_open()
-        if guard is not None and not self.waiting:
+        if guard is not None and not self.is_waiting:
             self._guard(guard)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a call waits, for a person or for something inside it."""
+        return bool(self.pending or self.waiting)
 
     async def _side_by_side(self, todo: list[int]) -> None:
         """Run the calls concurrently, except that a call of a sequential tool runs alone."""
@@ -274,26 +330,44 @@ class Batch(Generic[OutT]):
 
     def _dispatch(self, prepared: PreparedCall) -> Coroutine[Any, Any, ToolResult]:
         run, call = self.run, prepared.call
-        attempt = self.attempts.get(call.id, 0)
-        goes_on = call.id in self.before
-        if not goes_on:  # a call whose inner run goes on is the same attempt
-            refusal = run.account.take_tool_call()
+        attempt = self.attempts.get(call.id, 0) + 1
+        name = self._name(call, attempt)
+        is_compared = run.log.log.refuse is not None and run.log.has(f"call {name}")
+        if not (is_compared and prepared.tool.is_agent):
+            run.log.refuse(f"call {name}")
+            is_counted = run.is_recorded and run.log.log.is_counted(f"{run.log.place}call {name}")
+            refusal = None if is_counted else run.account.take_tool_call()
             if refusal is not None:
-                raise refusal if run.account.own_tool_refusal() else LimitAbove(refusal)
-            attempt += 1
-            self.attempts[call.id] = attempt
+                run.refused(name, refusal)
+                raise refusal if refusal.owner is run.account else LimitAbove(refusal)
+        self.attempts[call.id] = attempt
         self._open[call.id] = None
-        emitter = run.emitter
-        emitter.tool_dispatched(run.step, call, attempt, resumed=goes_on)
-        if emitter.has_listeners and run.is_stopped:  # by a listener: it has not begun
+        log, tool = run.log, prepared.tool
+        log.tool_dispatched(run.step, call, attempt, resumed=run.was_left(name))
+        if log.log.has_followers and run.is_stopped:  # by a listener: it has not begun
             self._take_back(call, attempt)
             run.check_stop()
+        if tool.effect == "once" and not tool.is_agent:
+            # One that is entered again says so under a name of this leg.
+            again = log.log.leg if run.is_recorded and log.has(f"call {name} ?") else ""
+            log.write(f"call {name} ?{again}", Intent(tool=tool.name))
         if run.flow is not None:
             prepared = run.flow.filled(prepared, run.settings.registry)
-        effect = run.effects.call(prepared, self)
+        effect = run.backend.call(prepared, self)
+        if log.log.writer is not None and tool.effect != "pure":
+            effect = self._stored_first(effect)
         if run.has_own_clock:
             effect = self._timed(effect)
         return effect if run.is_bare else run.watch(effect, grace=lambda: self._grace(call.id))
+
+    async def _stored_first(self, effect: Coroutine[Any, Any, ToolResult]) -> ToolResult:
+        """Store what the log has before a call that may have an effect begins."""
+        try:
+            await self.run.log.log.flush()
+        except BaseException:
+            effect.close()
+            raise
+        return await effect
 
     async def _timed(self, effect: Coroutine[Any, Any, ToolResult]) -> ToolResult:
         """The result, with its duration measured by the run's clock."""
@@ -302,25 +376,25 @@ class Batch(Generic[OutT]):
         return replace(result, duration_ms=(self.run.now() - started) * 1000)
 
     def _take_back(self, call: ToolCall, attempt: int) -> None:
-        if call.id not in self.before:
-            self.run.account.spend_tool_call(-1)
-            self.attempts[call.id] = attempt - 1
+        self.run.account.spend_tool_call(-1)
+        self.attempts[call.id] = attempt - 1
         self._end(call, sentences.CUT, "not_begun")
 
     def _grace(self, call_id: str) -> float:
         """The seconds in which the inner runs of a call may end by themselves when it is stopped."""
         call = self._open.get(call_id)
-        has_runs = (call is not None and call.has_runs) or self.run.effects.has_runs(call_id)
-        return GRACE if has_runs else 0.0
+        return GRACE if call is not None and call.has_runs else 0.0
 
     def _grace_for_all(self) -> float:
         return 2 * max((self._grace(call_id) for call_id in self._open), default=0.0)
 
     def context(self, call: ToolCall) -> ToolContext:
-        call_id, attempt = call.id, self.attempts[call.id]
-        if call_id in self.before:
-            self._open[call_id] = self._new_call(call, attempt, self.before.pop(call_id))
-        return _context(self, call_id, attempt)
+        return _context(self, call.id, self.attempts[call.id])
+
+    def waits(self, call_id: str, error: BaseException | None) -> bool:
+        """Whether a call that has returned is entered again, because of something inside it."""
+        opened = self._open.get(call_id)
+        return opened is not None and opened.waits(error)
 
     def late(self, ctx: ToolContext) -> dict[str, Any]:
         """The fields that a context gets when they are read."""
@@ -333,15 +407,13 @@ class Batch(Generic[OutT]):
             if found is None or found.attempt != attempt:
                 prepared = (slot.call for slot in self.slots if isinstance(slot, PreparedCall))
                 calls = (*prepared, *self._phase.reply.tool_calls)
-                found = self._new_call(next(call for call in calls if call.id == call_id), attempt)
+                call = next(call for call in calls if call.id == call_id)
+                found = OpenCall(self.run, self._phase.messages, call, attempt)
                 if call_id in self._open and self.attempts[call_id] == attempt:
                     self._open[call_id] = found
                 else:
                     found.close()
             return found
-
-    def _new_call(self, call: ToolCall, attempt: int, kept: Sequence[Child] = ()) -> OpenCall:
-        return OpenCall(self.run, self._phase.messages, self.decisions, call, attempt, [*kept])
 
     async def _settle(self, index: int, gate: asyncio.Semaphore | None, delay: float | None = None) -> None:
         """Run one call to its end, until its slot has the result or the error."""
@@ -355,7 +427,6 @@ class Batch(Generic[OutT]):
             if gate is None:
                 delay = await self._run_once(index, slot)
             else:
-                await self.run.effects.turn(slot.call.id)
                 async with gate:  # held until the policy has decided, and not during a delay
                     if self._is_over:
                         return
@@ -368,16 +439,28 @@ class Batch(Generic[OutT]):
 
     async def _run_once(self, index: int, prepared: PreparedCall) -> float | None:
         """Run a call once. Returns the seconds to wait before a retry, as `_arrive()` does."""
-        result = await self._dispatch(prepared)
+        result = await self._result(prepared)
         delay = self._arrive(index, prepared, result)
         if delay is None:
             await self._wait_for(prepared.call, result.error)
         return delay
 
-    def _arrive(self, index: int, prepared: PreparedCall, result: ToolResult) -> float | None:
-        """Process the result of a call: its slot has the observation, or the prepared call for a retry.
+    async def _result(self, prepared: PreparedCall) -> ToolResult:
+        """The result of a call. A limit that refuses it, or cuts it off, is recorded."""
+        try:
+            return await self._dispatch(prepared)
+        except (BudgetExceededError, LimitAbove) as error:
+            call, has_begun = prepared.call, prepared.call.id in self._open
+            name = self._name(call, self.attempts.get(call.id, 0) + (0 if has_begun else 1))
+            if not self.run.log.has(f"limit {name}"):
+                self.run.refused(name, error.error if isinstance(error, LimitAbove) else error)
+            raise
 
-        Returns the seconds to wait before a retry; None if a run inside the call waits.
+    def _arrive(self, index: int, prepared: PreparedCall, result: ToolResult) -> float | None:
+        """Record the result of a call: its slot has the observation, or the prepared call for a retry.
+
+        Nothing can come between the return of the call and its record: this does not wait. Returns the
+        seconds to wait before a retry; None if something inside the call waits.
         """
         run, call = self.run, prepared.call
         opened = self._open.get(call.id)
@@ -391,7 +474,7 @@ class Batch(Generic[OutT]):
         if error is None:
             self._open.pop(call.id, None)  # absent if the run was given up
             self.slots[index] = observed_of(call, result)
-            run.emitter.tool_completed(run.step, call, result)
+            run.log.call_ended(f"call {self._name(call, self.attempts[call.id])}", result)
             return 0.0
         if any(isinstance(one, asyncio.CancelledError) for one in chain_of(error)):
             run.check_stop()  # the cancel of the run's own task reached the tool
@@ -399,12 +482,13 @@ class Batch(Generic[OutT]):
         return self._fail(index, prepared, result, error, None if opened is None else opened.limit)
 
     async def _wait_for(self, call: ToolCall, error: Exception | None) -> None:
-        """Mark a call as waiting because of a run inside it, after the other runs inside have ended."""
+        """Mark a call as waiting because of something inside it, after the runs inside have ended."""
         opened = self._open[call.id]
-        assert opened is not None, "it has runs"
+        assert opened is not None, "it waits for something"
         while opened.has_live_runs:  # a branch of the tool may have started another since the last one ended
             await self.run.watch(opened.wait_until_idle(), grace=lambda: self._grace(call.id))
-        self.waiting = {**self.waiting, call.id: opened.kept}
+        self.waiting.append(call.id)
+        self.run.account.spend_tool_call(-1)  # it is counted when it has ended
         self._end(call, sentences.WAITS, "waiting", error)
 
     def _end(
@@ -412,18 +496,18 @@ class Batch(Generic[OutT]):
         call: ToolCall,
         message: str,
         decision: str,
-        cause: Exception | None = None,
+        cause: BaseException | None = None,
         *,
         free: bool = False,
     ) -> None:
-        """Emit that a call ended without a result and without a decision of the policy."""
+        """Announce that a call ended without a result and without a decision of the policy."""
         run = self.run
         opened = self._open.pop(call.id, None)
         if opened is not None:
             opened.close()
         error = ToolFailedError(message, tool_name=call.name, call_id=call.id)
         error.__cause__ = cause
-        run.emitter.step_failed(run.step, error, decision, call_id=call.id, tool_name=call.name, free=free)
+        run.log.call_stopped(run.step, error, decision, call, free=free)
 
     def _cut_open(self) -> None:
         """End the calls that are still open because the run ends. A call that may be repeated is refunded."""
@@ -431,11 +515,10 @@ class Batch(Generic[OutT]):
             if not isinstance(slot, PreparedCall) or slot.call.id not in self._open:
                 continue
             call, opened, free = slot.call, self._open[slot.call.id], False
-            kept = () if opened is None else opened.kept
-            is_idle = slot.tool.is_agent and not (opened is not None and opened.has_runs)
-            is_once = slot.tool.effect == "once" and not is_idle  # an agent without a run had no effect
-            if opened is not None and kept and (opened.is_interrupted or not is_once):
-                self.waiting = {**self.waiting, call.id: kept}  # used again when the call is repeated
+            is_once = slot.tool.effect == "once" and not slot.tool.is_agent
+            if opened is not None and (opened.is_interrupted or (opened.has_runs and not is_once)):
+                self.waiting.append(call.id)  # it is entered again
+                self.run.account.spend_tool_call(-1)
             elif is_once:
                 self.slots[index] = failed(call, sentences.outcome_unknown(call.name))
             else:
@@ -447,6 +530,8 @@ class Batch(Generic[OutT]):
         """End all open calls for good, because the call that this run is part of has ended."""
         for slot in self.slots:
             if isinstance(slot, PreparedCall) and slot.call.id in self._open:
+                if slot.tool.effect != "once" or slot.tool.is_agent:
+                    self.run.account.spend_tool_call(-1)
                 self._end(slot.call, sentences.CUT, "cancelled")
 
     def _fail(
@@ -459,39 +544,51 @@ class Batch(Generic[OutT]):
     ) -> float:
         """Call the policy for a failed call: the error goes to the model, or the call is run again.
 
-        Returns the seconds to wait. If a run inside met a `limit` of this run or of one above, the limit is
-        raised, and the policy is not called.
+        The error is recorded together with the decision. Returns the seconds to wait. If a run inside met a
+        `limit` of this run or of one above, the limit is raised, and the policy is not called.
         """
         run, call = self.run, prepared.call
+        attempt = self.attempts[call.id]
+        name = self._name(call, attempt)
         excluded = run.tally.count_tool_failure(call.name, limit=run.settings.exclude_after)
-        attempts = self.attempts[call.id]
         error = ToolFailedError(
-            str(cause), step_id=run.step, tool_name=call.name, call_id=call.id, attempts=attempts
+            str(cause), step_id=run.step, tool_name=call.name, call_id=call.id, attempts=attempt
         )
         error.__cause__ = cause
         text = sentences.tool_error(str(error))
         if excluded:
-            others = [name for name in run.settings.registry.names if name not in run.tally.excluded]
+            others = [one for one in run.settings.registry.names if one not in run.tally.excluded]
             text += sentences.excluded(call.name, (run.tally.tool_failures or {}).get(call.name, 0), others)
         self.slots[index] = failed(call, text)  # kept if the error ends the run
+        run.log.call_ended(f"call {name}", result)
         if limit is not None:
             self._end(call, str(error), "limit", cause)
+            run.refused(name, limit)
             raise (limit if limit.owner is run.account else LimitAbove(limit)) from error
-        decided = run.decide(self._phase, error, call_id=call.id, duration_ms=result.duration_ms)
-        decision = decided.decision
-        if isinstance(decision, Reprompt) or excluded:
-            self.slots[index] = failed(call, run.fault_text(text, decision))
-        elif prepared.tool.effect == "once":  # outranks every rule
-            if isinstance(cause, ToolTimeoutError):
-                self.slots[index] = failed(call, sentences.outcome_unknown(call.name))
-        else:
-            refusal = run.refusal(free=decided.free)
-            if refusal is not None:
-                raise refusal from error
-            if not decided.free:
-                run.account.spend_step()
-            self.slots[index] = prepared
-        return decision.delay
+        refusal: Exception | None = None
+
+        def settle(decision: Retry | Reprompt, free: bool) -> Settled:
+            nonlocal refusal
+            if isinstance(decision, Reprompt) or excluded:
+                return Settled(run.fault_text(text, decision))
+            if prepared.tool.effect == "once":  # outranks every rule
+                is_unknown = isinstance(cause, ToolTimeoutError)
+                return Settled(sentences.outcome_unknown(call.name) if is_unknown else text)
+            refusal = run.refusal(free=free)
+            return Settled(again=True, steps=0 if free or refusal is not None else 1)
+
+        found = run.decide(self._phase, error, name, settle, text=text, duration_ms=result.duration_ms)
+        if not found.again:
+            self.slots[index] = failed(call, found.text)
+            return found.delay
+        if refusal is not None:
+            self.attempts[call.id] = attempt + 1
+            run.refuse_retry(self._name(call, attempt + 1), refusal)
+            raise refusal from error
+        if not found.free:
+            run.account.spend_step()
+        self.slots[index] = prepared
+        return found.delay
 
     # --- results -------------------------------------------------------------------------------------
 
@@ -504,15 +601,10 @@ class Batch(Generic[OutT]):
         """Whether every call has ended."""
         return all(isinstance(slot, Observed) for slot in self.slots)
 
-    def questions(self) -> tuple[PendingCall, ...]:
-        """The pending calls of the runs inside the calls."""
-        return tuple(
-            item
-            for child in self.children
-            if isinstance(child.outcome, Interrupted)
-            for item in child.outcome.pending
-            if item.token not in self.decisions  # else the call has not used the decision yet
-        )
+    def inside(self) -> tuple[str, ...]:
+        """The names of the calls that are entered again when the run goes on."""
+        calls = (call for call in self._phase.reply.tool_calls if call.id in self.waiting)
+        return tuple(f"{self.run.log.place}call {self._name(call, self.attempts[call.id])}" for call in calls)
 
     def observed(self) -> list[Observed]:
         """The observations of all calls in order, also of those that never ended, then the notes.
@@ -541,11 +633,11 @@ class Batch(Generic[OutT]):
     def _guard(self, guard: LoopGuard) -> None:
         """Warn the model, or end the run, if equal calls in a row had the same result.
 
-        `repeats` is the count with these calls. The run stores it after their step: a run that is interrupted
-        before that counts them when it is resumed.
+        Calls that were followed by another request were permitted, whatever the guard is now.
         """
         attempts, tally = self.attempts, self.run.tally
         last, last_result, times = tally.last_call, tally.last_result, tally.repeats
+        was_permitted = self.run.is_recorded and self.run.log.has(f"ask {self.run.step + 1}")
         ended: Any = self.slots  # every call has ended
         for call, observed in zip(self._phase.reply.tool_calls, ended, strict=True):
             if not attempts.get(call.id):
@@ -554,7 +646,7 @@ class Batch(Generic[OutT]):
             if last is None or result != last_result or last.name != call.name or last.args != call.args:
                 last, last_result, times = call, result, 0
             times += 1
-            if times >= guard.stop_at:
+            if times >= guard.stop_at and not was_permitted:
                 raise LoopDetectedError(
                     f"tool {call.name!r} was called with the same arguments, to the same result, {times} "
                     f"times in a row; improve its description or result, or set loop_guard=None",
@@ -569,12 +661,19 @@ class Batch(Generic[OutT]):
         self.repeats = last, last_result, times
 
 
+def _observed(call: ToolCall, result: Result) -> Observed:
+    """The observation of a recorded result."""
+    return observed_of(
+        call, ToolResult(call.id, call.name, result.value, None, result.ms, result.finish, result.parts)
+    )
+
+
 _set = object.__setattr__  # of a frozen dataclass; its `__init__` would fill every field
 
 
 def _context(batch: Batch[Any], call_id: str, attempt: int) -> ToolContext:
     """The context of a call. Its other fields are made by `batch.late()` when they are read."""
-    run, ctx = batch.run, ToolContext.__new__(ToolContext)
+    run, ctx = batch.run, cast("ToolContext", ToolContext.__new__(ToolContext))
     _set(ctx, "step_id", run.step)
     _set(ctx, "deps", run.deps)
     _set(ctx, "agent", run.settings.name)

@@ -1,150 +1,136 @@
 """Runs inside a call: the link between a run and the call that started it.
 
-A tool may run agents: an agent used as a tool, or any number of runs started with `parent=ctx`, one after
-the other or gathered. Each has a number within the attempt. An inner run spends from the account of the run
-above, is part of its log and is cancelled with it. Outcomes are kept until the call ends. When the call is
-made again after an interruption, completed runs return their outcome, and interrupted ones are resumed.
+A tool may run agents: an agent used as a tool, or any number of runs with `parent=ctx`, in any task or
+thread. An inner run has a place in the log of the outermost one: that of the call and its own key, or its
+number among the runs of its agent. It spends from the account of the run above and is cancelled with it. A
+call that is made again, after an interruption, finds what its runs have done.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from wesichain.agent.effects import Effects
-from wesichain.agent.phases import Child, Completed, Failed, Interrupted, Outcome, RunInfo, interrupted_phase
+from wesichain.agent.phases import Completed, Failed, Interrupted, Outcome
 from wesichain.agent.run_state import CALL_ENDED, RunState, Settings
-from wesichain.agent.trail import Trail
-from wesichain.core import Event, Message, ToolCall
+from wesichain.core import Message, ToolCall
 from wesichain.core.internal import (
     CallToken,
+    CancellationToken,
+    Clock,
     Decision,
-    LogView,
     Mutable,
-    PendingCall,
     Question,
     Spent,
     ToolProgress,
     field,
-    replace,
-    running_loop,
 )
-from wesichain.errors import BudgetExceededError, RunInterruptedError, ToolError, ToolErrorKind
+from wesichain.errors import (
+    BudgetExceededError,
+    ConfigError,
+    JournalMismatchError,
+    RunEndedError,
+    RunInterruptedError,
+    ToolError,
+    ToolErrorKind,
+)
+from wesichain.journal import Suspended
+from wesichain.journal.internal import Answer, Claims, JournalLog, call_place
 from wesichain.policy import Budget
 from wesichain.policy.internal import Account, chain_of
 from wesichain.tools import ToolContext
 
-from .call_approvals import question_token
-
-ITSELF = ""  # in place of an agent's name: the call itself waits for an answer to its question
-_NUMBERING = threading.RLock()  # runs may be started from a tool's thread
-
-
-class InnerRun(Mutable):
-    """The place of one run inside a call: its number within the attempt, and its previous outcome."""
-
-    call: OpenCall
-    number: int
-    branch: int
-    outcome: Outcome[Any] | None = None  # from before an interruption
-
-    @property
-    def run_id(self) -> str:
-        """The id of the run. It is the same whenever this attempt is made."""
-        run, again = self.call.run, "" if self.number == 1 else f"~{self.number}"
-        return f"{run.run_id}:{run.step}:{self.call.name}{again}"
-
-    @property
-    def effects(self) -> Callable[[Effects], Effects] | None:
-        """The wrapper for the effects of this run, from the effects of the run above."""
-        return self.call.run.effects.below(self.call.name, self.number)
-
-    def relay(self, emit: Callable[[Event], None]) -> Callable[[Event], None]:
-        """The function that receives the events of this run. Every run but the first has its own scope."""
-        if self.number == 1:
-            return emit
-        mark = f"~{self.number}"
-        return lambda event: emit(replace(event, scope=f"{mark}/{event.scope}" if event.scope else mark))
-
-    def fail(self, error: Exception) -> None:
-        """Record that the run failed by a mistake of the program, which also ends the run above."""
-        self.call.failure = self.call.failure or error
-
-    def ended(self, agent: str, outcome: Outcome[Any]) -> None:
-        call, level = self.call, 0
-        error = outcome.error if isinstance(outcome, Failed) else None
-        if isinstance(error, BudgetExceededError):
-            level = call.account.level_of(error.owner)
-            call.limit = error if level else call.limit
-        call.run_ended(
-            Child(call.call.id, agent, call.attempt, outcome, self.number, self.branch, limit_level=level)
-        )
+from .questions import asked_about
 
 
 class OpenCall(Mutable):
     """One attempt at one call that has not ended. It is made on first use: most calls need none."""
 
     run: RunState[Any]
-    messages: LogView[Message]
-    decisions: Mapping[str, Decision]
+    messages: Sequence[Message]
     call: ToolCall
     attempt: int
-    _kept: list[Child]  # runs from before an interruption that were not resumed or reused yet
     failure: Exception | None = None  # a mistake of the program, which no policy decides on
-    must_wait: bool = False  # set by a replay: the call waited in the recording
     limit: BudgetExceededError | None = None  # of a run above, met by a run inside
     token: CallToken = field(init=False)
-    # For each task that starts runs: its number, and the number of its runs.
-    _branches: dict[object, list[int]] = field(default_factory=dict[object, list[int]])
-    _runs: dict[int, Child] = field(default_factory=dict[int, Child])  # runs that have ended, by number
-    _begun: dict[int, RunState[Any]] = field(default_factory=dict[int, Any])  # runs inside, by number
+    place: str = field(init=False)  # of this attempt
+    _waits: bool = False  # whether the call asks a person, or waits for something
+    _is_closed: bool = False
+    _claims: Claims = field(init=False)
+    _live: dict[str, RunState[Any]] = field(default_factory=dict[str, Any])  # runs inside, by place
+    _ended: dict[str, Outcome[Any]] = field(default_factory=dict[str, Any])  # those that have ended
     _idle: asyncio.Future[None] | None = None
-    _places: dict[tuple[int, int], Child] = field(init=False)
-    _last: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.token = CallToken(self.run)
-        self._places = _places(self._kept)
-        self._last = max((child.number for child in self._kept), default=0)
+        own = self.run.log.place
+        self.place = call_place(own, self.call.id, self.attempt)
+        what = f"the call of {self.call.name!r}"
+        self._claims = Claims(self.run.log.log, self.place, call_place(own, self.call.id), what=what)
 
-    # --- starting runs inside ----------------------------------------------------------------------
+    # --- runs inside ---------------------------------------------------------------------------------
 
-    def place(self, agent: str = "", task: str = "") -> InnerRun:
-        """The place of the next run inside.
+    def claim(self, agent: str, task: str, key: str | None = None, *, alone: bool = False) -> str:
+        """The place of a run inside (see `Claims`). What cannot be found again fails the run above."""
+        if self._is_closed:
+            raise RunEndedError(
+                f"the call of {self.call.name!r} has ended, and a run of {agent!r} was to start inside it; await "
+                f"the run before the tool returns, or start it without parent="
+            )
+        try:
+            return self._claims.claim(agent, task, key, alone=alone)
+        except (ConfigError, JournalMismatchError) as error:
+            self.run_failed(error)
+            raise
 
-        A previous run is identified by its agent and task. If no task is equal (it may contain the time), or
-        several are, the run is identified by its branch (each gathered task of the tool is one, in the order
-        in which they start runs) and by the number of runs before it in that branch.
-        """
-        with _NUMBERING:
-            branch = self._branches.setdefault(_starter(), [len(self._branches) + 1, 0])
-            branch[1] += 1
-            kept = self._from_before(agent, task, (branch[0], branch[1]))
-            if kept is not None:
-                self._kept.remove(kept)
-                self._restore_limit(kept)
-                return InnerRun(self, kept.number, kept.branch, kept.outcome)
-            self._last += 1
-            return InnerRun(self, self._last, branch[0])
+    def run_began(self, place: str, run: RunState[Any]) -> None:
+        self._live[place] = run
 
-    def _from_before(self, agent: str, task: str, place: tuple[int, int]) -> Child | None:
-        own = [child for child in self._kept if child.agent == agent]
-        same = [child for child in own if child.outcome.info.task == task]
-        here = [child for child in same or own if child is self._places.get(place)]
-        return min(here or same, key=_number, default=None)
+    def run_ended(self, place: str, outcome: Outcome[Any]) -> None:
+        error = outcome.error if isinstance(outcome, Failed) else None
+        if isinstance(error, BudgetExceededError) and self.account.is_above(error.owner):
+            self.limit = error
+        self._ended[place] = outcome
+        self._live.pop(place, None)
+        if not isinstance(outcome, Interrupted):
+            self._log.settle(place)
+        if self._idle is not None and not self._live:
+            idle = self._idle
+            idle.get_loop().call_soon_threadsafe(lambda: None if idle.done() else idle.set_result(None))
 
-    def _restore_limit(self, kept: Child) -> None:
-        """Attach the limit that a kept run had met to the present account of the run that owns it."""
-        error = kept.outcome.error if isinstance(kept.outcome, Failed) else None
-        if kept.limit_level and isinstance(error, BudgetExceededError):
-            error.owner = self.account.at_level(kept.limit_level)
+    def run_failed(self, error: Exception) -> None:
+        """Record that a run failed by a mistake of the program, which also ends the run above."""
+        self.failure = self.failure or error
+
+    @property
+    def _log(self) -> JournalLog:
+        return self.run.log.log
+
+    @property
+    def log(self) -> JournalLog:
+        """The log of the tree of runs."""
+        return self.run.log.log
 
     @property
     def account(self) -> Account:
         return self.run.account
+
+    @property
+    def clock(self) -> Clock:
+        return self.run.settings.clock
+
+    @property
+    def run_token(self) -> CancellationToken:
+        """The token that stops the run above."""
+        return self.run.token
+
+    @property
+    def pressure(self) -> Any:
+        """Waits for a slow reader of the run above."""
+        return self.run.pressure
+
+    suspends = False  # a run inside that waits raises in the tool
 
     @property
     def settings(self) -> Settings[Any]:
@@ -161,11 +147,6 @@ class OpenCall(Mutable):
         run = self.run
         return (*run.scope, run.name)
 
-    @property
-    def name(self) -> str:
-        """The call as a scope of events. Every attempt has its own."""
-        return self.call.id if self.attempt == 1 else f"{self.call.id}#{self.attempt}"
-
     def late(self, step: int) -> dict[str, Any]:
         """The fields of the call's context that few tools read, and that take most of the time to make."""
         run = self.run
@@ -176,7 +157,7 @@ class OpenCall(Mutable):
             "scope": run.scope,
             "link": self,
             "budget": run.account,
-            "emit": self.emit,
+            "emit": None,
         }
 
     # --- questions of the call itself ----------------------------------------------------------------
@@ -184,7 +165,7 @@ class OpenCall(Mutable):
     @property
     def was_waiting_for_answer(self) -> bool:
         """Whether the call was made before, and waited for the answer to a question of its own."""
-        return any(child.agent == ITSELF for child in self._kept)
+        return any(name.startswith(f"{self.place}asked ") for name in self._log.names_inside(self.place))
 
     def ask(self, question: Question, number: int = 0) -> Decision:
         """Return a person's answer. Without an answer yet, raise, so that the call waits for it.
@@ -192,16 +173,14 @@ class OpenCall(Mutable):
         `number` counts equal questions of this call, from 0.
         """
         run, call = self.run, self.call
-        token = question_token(run.run_id, run.step, call, question, number)
-        decision = self.decisions.get(token)
-        if decision is not None:
-            return decision
-        ttl = run.settings.approval_ttl
-        expires_at = None if ttl is None else run.settings.clock.time() + ttl
-        pending = PendingCall(call, token, expires_at, run.scope, external=True, question=question)
-        waiting = waiting_for((pending,), run.run_id, run.step)
-        self.run_ended(Child(call.id, ITSELF, self.attempt, waiting, 0))
-        raise RunInterruptedError(f"{call.name!r} waits for an answer to: {question.message}", waiting)
+        asked = asked_about(run, call, form=question, number=number)
+        answer = self._log.find(f"{self.place}answer {asked.token}", Answer)
+        if answer is not None and answer.decision is not None:
+            return answer.decision
+        if not self._log.has(f"{self.place}asked {asked.token}"):
+            self._log.ask(f"{self.place}asked {asked.token}", asked)
+        self._waits = True
+        raise Suspended(f"{call.name!r} waits for an answer to: {question.message}")
 
     async def sample(self, messages: Sequence[Message], ctx: ToolContext) -> tuple[str, str]:
         """The reply of the run's own model to messages, and the model's name. It takes a run of one step."""
@@ -213,110 +192,54 @@ class OpenCall(Mutable):
         why = outcome.error if isinstance(outcome, Failed) else outcome.reason
         raise ToolError(f"the model could not be asked: {why}", ToolErrorKind.UNAVAILABLE)
 
-    # --- called by runs inside ---------------------------------------------------------------------
-
-    def run_began(self, number: int, run: RunState[Any]) -> None:
-        self._begun[number] = run
-
-    def run_ended(self, child: Child) -> None:
-        """Keep the outcome of a run while the call is open, so that the run is not made again."""
-        self._runs[child.number] = child
-        if self._idle is not None and not self.has_live_runs:
-            idle = self._idle
-            idle.get_loop().call_soon_threadsafe(lambda: None if idle.done() else idle.set_result(None))
-
-    def emit(self, event: Event) -> None:
-        """Relay an event of a run inside, from a tool's thread to the thread of the event loop."""
-        task = self.run.task
-        loop = None if task is None else task.get_loop()
-        if loop is None or loop is running_loop():
-            self._relay(event)
-        elif not loop.is_closed():
-            loop.call_soon_threadsafe(self._relay, event)
-
-    def _relay(self, event: Event) -> None:
-        if not self.token.is_abandoned:
-            self.run.emitter.relay(event, self.name)
-
     def progress(self, done: float, total: float | None, message: str) -> None:
         run = self.run
         if not self.token.is_abandoned:
-            run.emitter.emit(ToolProgress, run.step, self.call.id, done, total, message)
+            run.log.announce(ToolProgress, run.step, self.call.id, done, total, message)
 
     # --- the end -----------------------------------------------------------------------------------
 
     @property
     def has_runs(self) -> bool:
         """Whether a run inside has begun."""
-        return bool(self._begun)
+        return bool(self._live or self._ended)
 
     @property
     def has_live_runs(self) -> bool:
-        return any(not run.emitter.is_closed for run in [*self._begun.values()])
-
-    @property
-    def kept(self) -> tuple[Child, ...]:
-        """The runs of this attempt that have ended, and previous ones that were not used again."""
-        runs = {child.number: child for child in self._kept} | self._runs
-        return tuple(runs[number] for number in sorted(runs))
+        return bool(self._live)
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether a run inside was interrupted, so that the call can be resumed."""
-        return any(isinstance(child.outcome, Interrupted) for child in self._runs.values())
+        """Whether a run inside was interrupted, so that the call is entered again."""
+        return self._waits or any(isinstance(one, Interrupted) for one in [*self._ended.values()])
 
     def waits(self, error: BaseException | None) -> bool:
-        """Whether a call that ended with this error, or without one, waits to be resumed.
+        """Whether a call that ended with this error, or without one, is entered again.
 
-        It does if a run inside has pending calls or was stopped with the run above, whatever the tool did
-        then; and if a run was interrupted and the tool raises that.
+        It is if a run inside waits for people or was stopped with the run above, whatever the tool did then;
+        and if the call waits itself, or a run was interrupted, and the tool raises that.
         """
-        interrupted = [
-            child.outcome for child in self._runs.values() if isinstance(child.outcome, Interrupted)
-        ]
-        if self.must_wait or not interrupted:
-            return self.must_wait
-        if self.run.is_stopped or any(outcome.pending for outcome in interrupted):
+        if not self.is_interrupted:
+            return False
+        interrupted = [one for one in self._ended.values() if isinstance(one, Interrupted)]
+        if self._waits or self.run.is_stopped or any(one.pending for one in interrupted):
             return True
-        return error is not None and any(isinstance(one, RunInterruptedError) for one in _causes(error))
+        return error is not None and any(
+            isinstance(one, RunInterruptedError | Suspended) for one in _causes(error)
+        )
 
     async def wait_until_idle(self) -> None:
         """Wait until all runs inside have ended."""
         self._idle = asyncio.get_running_loop().create_future()
-        if self.has_live_runs:
+        if self._live:
             await self._idle
 
     def close(self) -> None:
-        """End the call. Runs inside that still work are stopped, and their events are dropped."""
-        for run in self._begun.values():
-            if not run.emitter.is_closed:
-                run.give_up(CALL_ENDED)
+        """End the call. Runs inside that still work are stopped; what they did stays in the log."""
+        self._is_closed = True
+        for run in [*self._live.values()]:
+            run.give_up(CALL_ENDED)
         self.token.abandon(CALL_ENDED)
-
-
-def waiting_for(pending: tuple[PendingCall, ...], run_id: str, step: int) -> Interrupted[Any]:
-    """A stand-in outcome for a call that waits for an answer to its own question."""
-    return interrupted_phase(RunInfo(run_id, "", ""), Trail.of([]), Spent(), step, "external", pending)
-
-
-def _number(child: Child) -> int:
-    return child.number
-
-
-def _places(kept: Sequence[Child]) -> dict[tuple[int, int], Child]:
-    """The previous runs, by their branch and their position in it."""
-    counts: Counter[int] = Counter()
-    places: dict[tuple[int, int], Child] = {}
-    for child in sorted(kept, key=_number):
-        counts[child.branch] += 1
-        places[child.branch, counts[child.branch]] = child
-    return places
-
-
-def _starter() -> object:
-    """The task that starts a run, or the thread if there is no task."""
-    loop = running_loop()
-    return (loop and asyncio.current_task(loop)) or threading.current_thread()
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

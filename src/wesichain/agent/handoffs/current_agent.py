@@ -1,47 +1,31 @@
 """The current agent of a run and its tools, and the team of agents that the run may be handed off to.
 
 Only a run with handoffs or changing tools needs a `CurrentAgent`. It provides the model and the tools of the
-agent that acts. The name of this agent, and the tools that searches have found, are part of the run's state;
-everything else follows from these and from the functions of `DynamicTools`.
+agent that acts. The handoffs of a run, and what functions offered in each step, are entries of its log.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import partial
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from typing_extensions import override
 
-from wesichain.agent.effects import (
-    Caller,
-    Effects,
-    OnText,
-    RecordedInput,
-    advice_at,
-    instructions_at,
-)
+from wesichain.agent.backend import Backend, Caller, OnText
 from wesichain.agent.memory.history import clean_history
-from wesichain.agent.phases import Acting, AnyPhase, Observing, RunInfo, Thinking, handed_over
+from wesichain.agent.phases import Acting, AnyPhase, Observing, Thinking, handed_over
 from wesichain.agent.rules import sentences
+from wesichain.agent.run_info import RunInfo
 from wesichain.agent.run_state import RunState, Settings
 from wesichain.agent.trail import Observed
-from wesichain.core import JsonValue, LlmRequest, LlmResponse, Message, Role, ToolCall, ToolSpec
-from wesichain.core.internal import (
-    AdviceShown,
-    HandedOff,
-    LogView,
-    PendingCall,
-    ToolsOffered,
-    from_plain,
-    replace,
-    to_plain,
-)
-from wesichain.errors import AgentError, ConfigError, DuplicateToolError
+from wesichain.core import LlmRequest, LlmResponse, Message, Role, ToolCall, ToolSpec
+from wesichain.core.internal import Advice, LogView, PendingCall, ToolsOffered, replace
+from wesichain.errors import AgentError, ConfigError, DuplicateToolError, ReplayMismatchError
+from wesichain.journal.internal import Hand, Offer
 from wesichain.middleware import Middleware
 from wesichain.policy.internal import Account
-from wesichain.tools import DynamicTools, JsonTool, RunContext, ToolRegistry, ToolResult, ToolSearch, ToolSet
+from wesichain.tools import DynamicTools, RunContext, ToolRegistry, ToolResult, ToolSearch, ToolSet
 from wesichain.tools.internal import PreparedCall
 
 from .handoff import Actor, Handoff, Transfer, as_handoff
@@ -54,7 +38,9 @@ class TeamMember(Protocol):
     output_type: Any
     settings: Settings[Any]
     run_middleware: Sequence[Middleware]
-    adapt: Callable[[ToolRegistry], ToolRegistry] | None
+
+    @property
+    def fingerprint(self) -> str: ...
 
     @property
     def name(self) -> str: ...
@@ -68,8 +54,8 @@ class TeamMember(Protocol):
     @property
     def transfers(self) -> Mapping[str, Transfer]: ...
 
-    def effects_with(self, tools: ToolRegistry, account: Account) -> Effects:
-        """The effects of its model and these tools, with its middleware around both."""
+    def backend_with(self, tools: ToolRegistry, account: Account) -> Backend:
+        """Its model and these tools, with its middleware around both."""
         ...
 
     def system(self, instructions: str | None) -> str:
@@ -77,14 +63,15 @@ class TeamMember(Protocol):
         ...
 
 
-class CurrentAgent(Effects):
-    """The effects of one run whose agent or tools can change."""
+class CurrentAgent(Backend):
+    """The model and the tools of one run whose agent or tools can change."""
 
     __slots__ = (
         "_base",
         "_first",
         "_live",
         "_made",
+        "_offered_step",
         "_opener",
         "_reported",
         "_run",
@@ -96,12 +83,13 @@ class CurrentAgent(Effects):
     _run: RunState[Any]
     _first: Settings[Any]  # of the agent that opened the run, whose clock and limits hold for the whole run
     _base: Settings[Any]
-    _live: Effects
+    _live: Backend
 
     def __init__(self, opener: TeamMember, team: Mapping[str, Actor], runtime: TeamMember) -> None:
-        self._opener = opener  # perhaps a copy with another model or with stand-ins for tools
+        self._opener = opener  # perhaps a copy with another model
         self._team = team
         self._runtime = runtime  # of the agent that acts now
+        self._offered_step = 0  # the recorded step whose tools were offered again
         self._reported: tuple[ToolSpec, ...] = ()  # the tools that were last reported by an event
         self._tools: dict[str, ToolRegistry] = {}  # in addition to the agent's own
         self._made: dict[int, tuple[Any, str, ToolRegistry]] = {}  # the last dynamic tools, compiled
@@ -115,10 +103,8 @@ class CurrentAgent(Effects):
         self._reported = run.specs()
 
     @override
-    def ask(
-        self, request: LlmRequest, *, step_id: int, on_text: OnText | None
-    ) -> Coroutine[Any, Any, LlmResponse]:
-        return self._live.ask(request, step_id=step_id, on_text=on_text)
+    def ask(self, request: LlmRequest, *, on_text: OnText | None) -> Coroutine[Any, Any, LlmResponse]:
+        return self._live.ask(request, on_text=on_text)
 
     @override
     def call(self, prepared: PreparedCall, caller: Caller) -> Coroutine[Any, Any, ToolResult]:
@@ -135,14 +121,16 @@ class CurrentAgent(Effects):
         runtime = self._runtime
         return () if runtime.identity is self._opener.identity else runtime.run_middleware
 
+    @property
+    def holds_stream(self) -> bool:
+        """Whether a guard of an agent that may act in this run checks the answer before it is streamed."""
+        runtimes = [self._opener, *(agent.runtime for agent in self._team.values())]
+        return any(one.holds_stream for runtime in runtimes for one in runtime.run_middleware)
+
     def _act_as(self, runtime: TeamMember) -> None:
         run, first = self._run, self._first
         self._runtime = runtime
         base = replace(runtime.settings, clock=first.clock, on_limit=first.on_limit)
-        adapt = self._opener.adapt
-        if adapt is not None and runtime is not self._opener:
-            tools = adapt(base.registry)
-            base = replace(base, judge=base.judge.with_tools(tools))
         if run.flow is not None:
             base = replace(base, judge=base.judge.with_tools(run.flow.equipped(base.registry)))
         self._base = base
@@ -152,58 +140,75 @@ class CurrentAgent(Effects):
 
     # --- tools -------------------------------------------------------------------------------------
 
-    async def offer(self, phase: AnyPhase, *, again: bool = False) -> None:
-        """Offer the tools of the next step or, with `again`, those of a step that had begun before."""
-        run, sources = self._run, self._base.registry.sources
-        if not sources:
+    async def offer(self, phase: AnyPhase) -> None:
+        """Offer the tools of the next step."""
+        run = self._run
+        if not self._base.registry.sources:
             return
-        if not again and run.account.refusal(run.now(), free=run.tally.free) is not None:
+        if run.account.refusal(run.now(), free=run.tally.free) is not None:
             return  # there will be no next step
-        step = run.step if again else run.step + 1
-        tools, made = self._discovered_tools(), dict[int, tuple[Any, str, ToolRegistry]]()
-        dynamic = [source for source in sources if isinstance(source, DynamicTools)]
-        if dynamic:
-            ask = partial(self._ask_sources, dynamic, self._context(phase, step))
-            items = await run.wait(run.effects.remember(self._offer_at(step), ask))
-            run.check_stop()
-            for item in items:
-                one = made[id(item)] = self._made.get(id(item)) or _compiled(item)
-                if one[1] in tools:
-                    raise DuplicateToolError(one[1])
-                tools[one[1]] = one[2]
-        self._made = made
-        if tools != self._tools:
-            self._offer(tools)
+        step = run.step + 1
+        if self._dynamic:
+            name = f"offer {step}"
+            known = run.log.find(name, Offer)
+            items = await self._ask_sources(phase, step)
+            if known is None:
+                run.log.refuse(name)
+                run.log.write(name, _offer_of(items))
+            self._offer_items(items if known is None else _offered_again(items, known))
+        else:
+            self._offer_items([])
         offered = run.specs()
         if offered != self._reported:
             self._reported = offered
-            run.emitter.emit(ToolsOffered, step, offered)
-            if not again:
-                run.check_stop()  # a listener may have stopped the run
+            run.log.announce(ToolsOffered, step, offered)
+            run.check_stop()  # a listener may have stopped the run
 
-    async def _ask_sources(self, sources: Sequence[DynamicTools], ctx: RunContext[Any]) -> list[Any]:
+    def offer_recorded(self) -> None:
+        """Take the tools that were offered in a recorded step; functions are not called again."""
+        if self._base.registry.sources and not self._dynamic:
+            self._offer_items([])
+            self._reported = self._run.specs()
+
+    async def offer_again(self, phase: AnyPhase) -> None:
+        """Offer the tools of a recorded step, for calls of which the log has no result.
+
+        The functions are called again for the code; their tools are taken by the recorded names.
+        """
+        step = self._run.step
+        known = self._run.log.find(f"offer {step}", Offer) if step != self._offered_step else None
+        if known is not None:
+            self._offered_step = step
+            self._offer_items(_offered_again(await self._ask_sources(phase, step), known))
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether functions return tools for each step."""
+        return bool(self._dynamic)
+
+    @property
+    def _dynamic(self) -> list[DynamicTools]:
+        return [source for source in self._base.registry.sources if isinstance(source, DynamicTools)]
+
+    async def _ask_sources(self, phase: AnyPhase, step: int) -> list[Any]:
+        run, ctx = self._run, self._context(phase, step)
         items: list[Any] = []
-        for source in sources:
-            items += await source.tools(ctx)
-            self._run.check_stop()
+        for source in self._dynamic:
+            items += await run.wait(_tools_of(source, ctx))
+            run.check_stop()
         return items
 
-    def _offer_at(self, step: int) -> RecordedInput[list[Any]]:
-        """The journal entry for the tools that functions return for a step.
-
-        A recording has only their specs and the names of external tools. Without specs, the tools are those
-        of the previous step.
-        """
-        own = {spec.name for spec in self._base.judge.offered}
-        own.update(self._discovered_tools())
-
-        def read(recorded: Any) -> list[Any]:
-            specs, external = recorded["tools"], recorded["external"]
-            offered = self._reported if specs is None else from_plain(tuple[ToolSpec, ...], specs)
-            tools = [spec for spec in offered if spec.name not in own]
-            return [_recorded_tool(spec, external=spec.name in external) for spec in tools]
-
-        return RecordedInput("offer", step, _specs_of, read)
+    def _offer_items(self, items: Sequence[Any]) -> None:
+        """Offer these tools beside the agent's own, and those that searches have found."""
+        tools, made = self._discovered_tools(), dict[int, tuple[Any, str, ToolRegistry]]()
+        for item in items:
+            one = made[id(item)] = self._made.get(id(item)) or _compiled(item)
+            if one[1] in tools:
+                raise DuplicateToolError(one[1])
+            tools[one[1]] = one[2]
+        self._made = made
+        if tools != self._tools:
+            self._offer(tools)
 
     def _discovered_tools(self) -> dict[str, ToolRegistry]:
         """The tools of the current agent that searches have found in this run."""
@@ -223,7 +228,7 @@ class CurrentAgent(Effects):
                 raise DuplicateToolError(name)
         self._tools = tools
         run.settings = replace(base, judge=base.judge.with_tools(registry))
-        self._live = self._runtime.effects_with(registry, run.account)
+        self._live = self._runtime.backend_with(registry, run.account)
         self._live.attach(run)
 
     def take(self, observed: Sequence[Observed]) -> None:
@@ -263,41 +268,91 @@ class CurrentAgent(Effects):
         named = (transfers.get(item.tool_name) for item in observed if item.ok)
         return next((transfer.handoff for transfer in named if transfer is not None), None)
 
-    async def hand_over(self, phase: Observing[Any], handoff: Handoff) -> Thinking[Any]:
-        """Continue the run as another agent, with that agent's instructions."""
+    def recorded_handoff(self) -> Hand | None:
+        """The handoff that the log has in the present step."""
+        run = self._run
+        return run.log.find(f"hand {run.step}", Hand) if run.is_recorded else None
+
+    async def hand_over(
+        self,
+        phase: Observing[Any],
+        handoff: Handoff | None,
+        hand: Hand | None,
+        unsent: tuple[bool, tuple[Message, ...]],
+    ) -> Thinking[Any]:
+        """Continue the run as another agent, with its instructions, or as the log has it (`hand`).
+
+        `unsent` are the messages that no request had.
+        """
+        run = self._run
+        if hand is None:
+            assert handoff is not None, "one of the two is given"
+            name, target = f"hand {run.step}", self._staged(handoff.agent)
+            run.log.refuse(name)
+            hand = await self._handoff(phase, handoff, target)
+            self._act_as(target)
+            hand = replace(hand, tools=run.specs(), follows=unsent[0], unsent=unsent[1])
+            run.log.write(name, hand)
+        else:
+            self._check_instructions(hand)
+            self._act_as(self._member(hand.target))
+        run.tally.advised = () if hand.advice is None else hand.advice.tools
+        self._reported = run.specs()
+        spoken, _ = _spoken(phase)
+        shown = spoken if hand.messages is None else [*hand.messages]
+        messages = [Message(Role.SYSTEM, hand.system), *shown] if hand.system else shown
+        first_new = len(messages) - len(shown) + hand.task_at
+        return handed_over(phase, hand.target, messages, first_new)
+
+    def _check_instructions(self, hand: Hand) -> None:
+        """In a replay, raise if the other agent has other instructions than the recorded ones."""
+        run, agent = self._run, self._team.get(hand.target)
+        if not run.log.log.strict or agent is None or agent.fixed_instructions is None:
+            return
+        words = agent.fixed_instructions
+        text = self._staged(agent).system(words if hand.advice is None else hand.advice.under(words))
+        if text != hand.system:
+            raise ReplayMismatchError(
+                f"the instructions of {hand.target!r} are others than the recorded ones: recorded "
+                f"{hand.system[:200]!r}, now {text[:200]!r}",
+                step_id=run.step,
+                name=f"{run.log.place}hand {run.step}",
+                expected=hand.system,
+                actual=text,
+            )
+
+    async def _handoff(self, phase: Observing[Any], handoff: Handoff, target: TeamMember) -> Hand:
+        """What the other agent begins with: the messages, its instructions, and its advice."""
         run, info, agent = self._run, phase.info, handoff.agent
-        source, target = run.name, self._staged(agent)
-        shown, task_at = await self._messages_for(phase, handoff)
+        messages, task_at = await self._messages_for(phase, handoff)
         ctx = dataclasses.replace(self._context(phase, run.step), agent=agent.name)
-        asked = run.effects.remember(instructions_at(run.step), lambda: self._prompt(agent, info.task, ctx))
-        words, advice = await run.wait(asked), None
+        words = await run.wait(self._prompt(agent, info.task, ctx))
+        advice: Advice | None = None
         if agent.has_playbook:
-            look_up = run.effects.remember(advice_at(run.step), lambda: agent.advise(info.task, run.run_id))
-            advice = await run.wait(look_up)
+            advice = await run.wait(agent.advise(info.task, run.run_id))
         text = target.system(words if advice is None else advice.under(words))
         run.check_stop()
-        messages = [Message(Role.SYSTEM, text), *shown] if text else shown
-        run.tally.cuts = ()
-        run.tally.advised = () if advice is None else advice.tools
-        self._act_as(target)
-        self._reported = run.specs()
-        following = handed_over(phase, agent.name, messages, len(messages) - len(shown) + task_at)
-        returned = words or "" if agent.fixed_instructions is None else ""
-        fields = (source, run.name, run.settings.model, self._reported, returned)
-        run.emitter.emit(HandedOff, run.step, *fields)
-        if advice is not None:
-            given = (advice.shown, advice.text, advice.held, run.name, advice.tools)
-            run.emitter.emit(AdviceShown, run.step, *given)
-        return following
+        instructions = words or "" if agent.fixed_instructions is None else ""
+        return Hand(
+            run.name,
+            agent.name,
+            target.fingerprint,
+            target.model,
+            (),
+            None if messages is None else tuple(messages),
+            text,
+            task_at,
+            instructions,
+            advice,
+        )
 
-    async def _messages_for(self, phase: Observing[Any], handoff: Handoff) -> tuple[list[Message], int]:
-        """The messages that the other agent receives, without instructions, and the place of the task."""
-        before = phase.messages[: phase.info.first_new]
-        spoken = [message for message in before if message.role is not Role.SYSTEM]
-        task_at = len(spoken)
-        spoken += phase.trail.messages_since(len(before))  # these have no instructions
+    async def _messages_for(
+        self, phase: Observing[Any], handoff: Handoff
+    ) -> tuple[list[Message] | None, int]:
+        """The messages that the `history` function chose, or None for all; and the place of the task."""
+        spoken, task_at = _spoken(phase)
         if handoff.history is None:
-            return spoken, task_at
+            return None, task_at
         task = spoken[task_at]
         chosen = clean_history(await self._run.wait(handoff.messages_for(tuple(spoken))))
         shown = [message for message in chosen if message.role is not Role.SYSTEM]
@@ -305,6 +360,14 @@ class CurrentAgent(Effects):
             name = handoff.agent.name
             raise AgentError(f"the history function of the handoff to {name!r} left nothing to see")
         return shown, next((place for place, message in enumerate(shown) if message is task), 0)
+
+    def _member(self, name: str) -> TeamMember:
+        """The agent of a recorded handoff, by its name."""
+        if name == self._opener.name:
+            return self._opener
+        if name not in self._team:
+            raise _unknown_agent(name, self._opener.name, self._team)
+        return self._staged(self._team[name])
 
     def _staged(self, agent: Actor) -> TeamMember:
         staged: TeamMember = agent.runtime
@@ -321,22 +384,27 @@ class CurrentAgent(Effects):
             ) from cause
 
 
-def _recorded_tool(spec: ToolSpec, *, external: bool) -> JsonTool:
-    """A stand-in, for a replay, for a tool that a function returned. It is not run.
-
-    Its approval rule is answered from the recording, like all rules.
-    """
-    asks = False if external else _not_here
-    return JsonTool(spec.name, spec.description, spec.parameters, _not_here, external=external, approval=asks)
-
-
-def _not_here(_: Any) -> Any:
-    raise ConfigError("a tool that is known from a recording cannot be run")
+def _spoken(phase: Observing[Any]) -> tuple[list[Message], int]:
+    """The messages of a run without instructions, and the place of the task among them."""
+    before = phase.messages[: phase.info.first_new]
+    spoken = [message for message in before if message.role is not Role.SYSTEM]
+    task_at = len(spoken)
+    return [*spoken, *phase.trail.messages_since(len(before))], task_at  # the latter have no instructions
 
 
-def _specs_of(items: Sequence[Any]) -> JsonValue:
-    plain: JsonValue = to_plain([tool.spec for tool in ToolSet.of(items).build()])
-    return plain
+async def _tools_of(source: DynamicTools, ctx: RunContext[Any]) -> Sequence[Any]:
+    return await source.tools(ctx)
+
+
+def _offer_of(items: Sequence[Any]) -> Offer:
+    tools = [*ToolSet.of(items).build()]
+    return Offer(tuple(tool.spec for tool in tools), tuple(tool.name for tool in tools if tool.external))
+
+
+def _offered_again(items: Sequence[Any], offer: Offer) -> list[Any]:
+    """The tools that functions return today, as far as they were offered; others are answered by name."""
+    names = {spec.name for spec in offer.tools}
+    return [item for item in items if not names.isdisjoint(ToolSet.of([item]).build().names)]
 
 
 def _compiled(item: Any) -> tuple[Any, str, ToolRegistry]:
@@ -383,14 +451,13 @@ def team_of(first: TeamMember) -> dict[str, Actor]:
     return team
 
 
-def current_agent_of(first: TeamMember, info: RunInfo, account: Account) -> CurrentAgent:
-    """The current agent of a run: the one that opens it, or the one that it was handed off to before."""
+def current_agent_of(first: TeamMember, account: Account) -> CurrentAgent:
+    """The current agent of a run, which is the one that opens it."""
     team = team_of(first)
     for agent in team.values():
         for model in (agent.runtime.model, *agent.runtime.settings.other_models):
             account.price_of(model)  # raises if the cost is limited and there is no price
-    name = acting_in(first, info, team)
-    return CurrentAgent(first, team, first if name == first.name else team[name].runtime)
+    return CurrentAgent(first, team, first)
 
 
 def check_deps(first: TeamMember, deps: Any, *, needed: bool) -> None:
@@ -402,18 +469,21 @@ def check_deps(first: TeamMember, deps: Any, *, needed: bool) -> None:
             raise ConfigError(f"{error}; a run of {first.name!r} may be handed off to it") from None
 
 
-def acting_in(first: TeamMember, info: RunInfo, team: Mapping[str, Actor] | None = None) -> str:
-    """The name of the agent that acts in a run that this agent opens or resumes; raises if it is unknown."""
+def check_acting(first: TeamMember, info: RunInfo) -> None:
+    """Raise if the agent that acts in an interrupted run is not known to this program."""
     name = info.agent if info.opened_by else first.name
     if name != first.name:
-        team = team_of(first) if team is None else team
+        team = team_of(first)
         if name not in team:
-            others = ", ".join(map(repr, team)) or "no agent"
-            raise ConfigError(
-                f"the run was handed off to the agent {name!r}, which {first.name!r} does not know: it hands "
-                f"off to {others}; resume the run with a program that has that agent"
-            )
-    return name
+            raise _unknown_agent(name, first.name, team)
+
+
+def _unknown_agent(name: str, opener: str, team: Mapping[str, Actor]) -> ConfigError:
+    others = ", ".join(map(repr, team)) or "no agent"
+    return ConfigError(
+        f"the run was handed off to the agent {name!r}, which {opener!r} does not know: it hands off to "
+        f"{others}; resume the run with a program that has that agent"
+    )
 
 
 def refusal_in(first: TeamMember, pending: PendingCall) -> Exception | None:

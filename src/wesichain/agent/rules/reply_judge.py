@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from wesichain.core import LlmResponse, ToolCall, ToolSpec, Usage
@@ -43,7 +43,7 @@ class CallPlan(Value):
     """Calls to run, in order; `reply` has them with ids that are unique in the run."""
 
     reply: LlmResponse
-    calls: Sequence[PreparedCall | Rejected]
+    calls: Sequence[PreparedCall | Rejected | None]  # None: the log says what came of it
     is_flawed: bool = False  # whether some of them cannot be run
 
 
@@ -80,8 +80,15 @@ class ReplyJudge(Value, Generic[OutT]):
         return replace(self, registry=registry, offered=registry.specs() + self.output.final_tools)
 
     def judge(
-        self, reply: LlmResponse, *, step_id: int, used_ids: Collection[str], excluded: Collection[str]
+        self,
+        reply: LlmResponse,
+        *,
+        step_id: int,
+        used_ids: Collection[str],
+        excluded: Collection[str],
+        is_settled: Callable[[str], bool] | None = None,
     ) -> Verdict[OutT]:
+        """What a reply is. A call that `is_settled`, by its id, is not checked again."""
         if not is_response(reply):
             return Malformed(LlmResponse(), _invalid(_shape_flaw(reply), reply, step_id))
         calls = reply.tool_calls
@@ -100,6 +107,8 @@ class ReplyJudge(Value, Generic[OutT]):
             reply = _with_unique_ids(reply, step_id, used_ids)
         if self.final_names and not self.final_names.isdisjoint([call.name for call in calls]):
             return self._final_call(reply, step_id)
+        if is_settled is not None and any(is_settled(call.id) for call in reply.tool_calls):
+            return self._half_settled(reply, step_id, excluded, is_settled)
         ready: list[PreparedCall] = []
         for call in reply.tool_calls:
             prepared = (
@@ -113,6 +122,20 @@ class ReplyJudge(Value, Generic[OutT]):
                 return CallPlan(reply, [*ready, prepared, *others], is_flawed=True)
             ready.append(prepared)
         return CallPlan(reply, ready)
+
+    def _half_settled(
+        self,
+        reply: LlmResponse,
+        step_id: int,
+        excluded: Collection[str],
+        is_settled: Callable[[str], bool],
+    ) -> CallPlan:
+        """The plan for a reply some of whose calls the log knows."""
+        found = [
+            None if is_settled(call.id) else self._prepare(call, reply, step_id, excluded)
+            for call in reply.tool_calls
+        ]
+        return CallPlan(reply, found, any(isinstance(one, Rejected) for one in found))
 
     def prepare(self, call: ToolCall, step_id: int) -> PreparedCall | Rejected:
         """Check one call again, after an approval or in a resumed run."""
@@ -251,10 +274,20 @@ def _invalid(
 
 
 class NotAReply:
-    """A stand-in, in a replay, for a value that was not a reply: a recording has only its error."""
+    """A stand-in for a recorded value that was no reply: the log has only what is wrong with it."""
 
     def __init__(self, flaw: str) -> None:
         self.flaw = flaw
+
+    @staticmethod
+    def flaw_of(reply: object) -> str:
+        """What is wrong with a value that a model returned in place of a reply."""
+        return _shape_flaw(reply)
+
+    @staticmethod
+    def flaw_of_calls(reply: LlmResponse) -> str:
+        """What is wrong with the form of a reply's calls, which no log can hold then; "" if nothing is."""
+        return next((_call_flaw(call) for call in reply.tool_calls if not is_call(call)), "")
 
 
 def judge_of(registry: ToolRegistry, output: OutputForm[OutT]) -> ReplyJudge[OutT]:

@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 from zlib import crc32
 
 from wesichain.core import ReActStep, ToolCall, ToolSpec
-from wesichain.core.internal import Cut, Mutable
+from wesichain.core.internal import Mutable
+from wesichain.journal.internal import RecordedError, name_of_class
 from wesichain.policy import N, OnceWithToolCatalog, RepromptStrategy
-from wesichain.policy.internal import chain_of
 
 _KEPT = 500  # characters
+_EVERY = ("Exception", "BaseException")  # which every error is, and no record names
 
 
-class Tally(Mutable, eq=True, omit_defaults=True):
-    """Counts of one run, as plain data that is stored with an interrupted run.
-
-    Fields are assigned and never changed in place, so that a shallow copy stays as it is.
-    """
-
-    __always__: ClassVar[tuple[str, ...]] = (
-        "faults",
-        "row",
-        "reprompts",
-        "tool_failures",
-        "excluded",
-        "last_call",
-        "last_result",
-        "repeats",
-        "free",
-        "limit",
-    )
+class Tally(Mutable):
+    """Counts of one run. They follow from its log, and are counted again when the run continues."""
 
     faults: dict[str, int] | None = None  # by class of error; None, since most runs have no errors
     row: dict[str, int] | None = None  # the faults since the last valid reply
@@ -42,8 +27,6 @@ class Tally(Mutable, eq=True, omit_defaults=True):
     last_result: str = ""  # the result of that call (`short_result`)
     repeats: int = 0
     free: bool = False  # whether the next model call spends no step
-    limit: str | None = None  # the limit that the run has met: the next reply is the last one
-    cuts: tuple[Cut, ...] = ()  # made by the context views
     found: tuple[str, ...] = ()  # the tools that searches have found
     advised: tuple[str, ...] = ()  # the tools that the advice recommends
 
@@ -61,28 +44,32 @@ class Tally(Mutable, eq=True, omit_defaults=True):
                 listed.insert(first, listed.pop(place))
         return tuple(listed) if self.advised else tools
 
-    def count_fault(self, error: BaseException) -> None:
+    def count_fault(self, fault: RecordedError) -> None:
         """Count the error and its causes under each of their classes and base classes."""
-        names = {name for found in chain_of(error) for name in _names(type(found))}
-        self.faults = _counted(self.faults, *names)
-        self.row = _counted(self.row, *names)
+        names = {name for raised in fault.chain for name in raised.classes}
+        self.faults = _counted(self.faults, *names, *_EVERY)
+        self.row = _counted(self.row, *names, *_EVERY)
 
     def times(self, error_class: type[BaseException]) -> int:
-        return (self.faults or {}).get(_name(error_class), 0)
+        return (self.faults or {}).get(name_of_class(error_class), 0)
 
     def times_in_row(self, error_class: type[BaseException]) -> int:
-        return (self.row or {}).get(_name(error_class), 0)
+        return (self.row or {}).get(name_of_class(error_class), 0)
 
-    def may_reprompt(self, error: BaseException, strategy: RepromptStrategy) -> bool:
-        """Count a reprompt for this class of error; False if the strategy does not allow it."""
+    def may_reprompt(self, fault: RecordedError, strategy: RepromptStrategy) -> bool:
+        """Count a reprompt for the class of an error; False if the strategy does not allow it."""
         match strategy:
             case OnceWithToolCatalog():
                 limit = 1
             case N(n=limit):
                 pass
-        name = _name(type(error))
+        return self.count_reprompt(fault) <= limit
+
+    def count_reprompt(self, fault: RecordedError) -> int:
+        """Count that an error of this class is returned to the model; return how often that was."""
+        name = fault.error.classes[0]
         self.reprompts = _counted(self.reprompts, name)
-        return self.reprompts[name] <= limit
+        return self.reprompts[name]
 
     def count_tool_failure(self, tool_name: str, *, limit: int | None) -> bool:
         """Count a failure of a tool; True if the tool is not offered any more because of it."""
@@ -107,22 +94,6 @@ def _counted(counts: dict[str, int] | None, *names: str) -> dict[str, int]:
     for name in names:
         counted[name] = counted.get(name, 0) + 1
     return counted
-
-
-def _names(cls: type) -> tuple[str, ...]:
-    names = _known.get(cls)
-    if names is None:
-        if len(_known) >= 256:
-            _known.clear()
-        names = _known[cls] = tuple(map(_name, cls.__mro__))
-    return names
-
-
-_known: dict[type, tuple[str, ...]] = {}
-
-
-def _name(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 class PolicyView(Mutable):

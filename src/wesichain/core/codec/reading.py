@@ -115,6 +115,8 @@ def _union(members: tuple[Any, ...]) -> Schema:
         choices = {kind: _schema(member) for kind, member in kinds.items()}
         return {"type": "tagged-union", "choices": choices, "discriminator": "kind"}
     rest = [member for member in members if member is not type(None)]
+    if len(rest) < len(members) and len(rest) == len(kinds):
+        return {"type": "nullable", "schema": _union(tuple(rest))}
     if len(rest) == 1:
         return {"type": "nullable", "schema": _schema(rest[0])}
     if all(member in _SCALARS or get_origin(member) is Literal for member in rest):

@@ -1,29 +1,27 @@
-"""The file format of a recording: one JSON value per line.
+"""The file format of a recording: the log of a run, one JSON value per line.
 
-    {"kind":"recording","version":1,...}    the header, always first
-    {"kind":"run_started",...}              one event per line, in order
-    {"kind":"recording_dropped",...}        where events were dropped: how many, and why
-    {"kind":"recording_ended",...}          after the event that ended the run
+    {"kind":"recording","version":1,...}        the header, always first
+    {"seq":1,"name":"go 1","body":{...},...}    one entry per line, in order, with the notes before it
+    {"kind":"recording_dropped",...}            where entries were dropped: how many, and why
+    {"kind":"recording_ended",...}              after the entry that ended the run, or work on it
 
 A resumed run is appended to its file, after `recording_ended`. A line that is not JSON was torn by a crash
-or a full disk; a line that is not an event comes from a model client that broke its protocol. The other
-lines are complete. The bytes of images, documents and sounds are not in the file: a part has the URL
-`sha256:...`, and the folder `RUN.parts/` next to `RUN.jsonl` has a file of that name.
+or a full disk; the other lines are complete. The bytes of images, documents and sounds are not in the file: a
+part has the URL `sha256:...`, and the folder `RUN.parts/` next to `RUN.jsonl` has a file of that name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar, Literal, TypeAlias
 
-from wesichain.core import Event, JsonValue, RunCompleted, RunFailed, RunInterrupted, Usage
-from wesichain.core.internal import BlobReader, Value, from_plain, is_object, parse_json, text_of
+from wesichain.core import RunCompleted, RunFailed, RunInterrupted, Usage
+from wesichain.core.internal import Value, from_plain, is_object, parse_json, text_of
 from wesichain.errors import CodecError
 
 VERSION = 1
 
 Status: TypeAlias = Literal["completed", "failed", "interrupted", "unfinished"]
-End: TypeAlias = RunCompleted | RunFailed | RunInterrupted
+RunEnd: TypeAlias = RunCompleted | RunFailed | RunInterrupted
 
 STATUS_OF: dict[type, Status] = {
     RunCompleted: "completed",
@@ -42,30 +40,23 @@ def excerpt(text: str) -> str:
     return without_surrogates(text[:160])
 
 
-def _text(value: JsonValue) -> str:
-    try:
-        return text_of(value)
-    except CodecError:
-        return ""
-
-
-class Header(Value, omit_defaults=True):
+class Header(Value):
     """The first line of a recording: its format version, and the fields shown in lists of runs."""
 
     kind: ClassVar[str] = "recording"
     version: int
     run_id: str
     started_at: float
+    agent: str  # the name of the agent that the run began with
     model: str
     user_input: str  # the first 160 characters
-    agent: str = ""  # the name of the agent that the run began with; "" if it is not known
 
 
 class Dropped(Value):
-    """The number of events that are missing at this place, and the reason."""
+    """The number of entries that are missing at this place, and the reason."""
 
     kind: ClassVar[str] = "recording_dropped"
-    events: int
+    entries: int
     reason: str
 
 
@@ -80,20 +71,18 @@ class RecordedEnd(Value):
     result: str  # the beginning of the output, the error or the reason
 
     @classmethod
-    def of(cls, event: End, nested: Usage) -> RecordedEnd:
-        """`nested`: the tokens of the runs inside this one; the end of a graph does not include them."""
+    def of(cls, event: RunEnd) -> RecordedEnd:
         match event:
             case RunCompleted():
-                result = _text(event.output)
+                try:
+                    result = text_of(event.output)
+                except CodecError:
+                    result = ""
             case RunFailed():
                 result = f"{event.error}: {event.message}"
             case RunInterrupted():
                 result = event.reason
-        usage = event.usage if event.usage.total_tokens else nested
-        return cls(STATUS_OF[type(event)], event.step_id, event.at, usage, excerpt(result))
-
-
-Line: TypeAlias = Event | Dropped | RecordedEnd
+        return cls(STATUS_OF[type(event)], event.step_id, event.at, event.usage, excerpt(result))
 
 
 def read_header(line: bytes, where: str) -> Header:
@@ -105,25 +94,9 @@ def read_header(line: bytes, where: str) -> Header:
     if not is_object(plain) or plain.get("kind") != Header.kind:
         raise CodecError(f"{where} is not a recording: its first line is no header")
     version = plain.get("version")
-    if isinstance(version, int) and version > VERSION:
+    if version != VERSION or "agent" not in plain:
         raise CodecError(
-            f"{where} has version {version} of the recording format, and this wesichain reads {VERSION}; "
-            f"read it with a newer wesichain"
+            f"{where} has version {version!r} of the recording format, or was written by a development version, "
+            f"and this wesichain reads version {VERSION}; read it with the wesichain that wrote it"
         )
     return from_plain(Header, plain)
-
-
-def read_lines(data: bytes, *, first: int = 1, blobs: BlobReader | None = None) -> Iterator[Line | str]:
-    """The lines of `data`; for an unreadable one, a message with its number, counted from `first`."""
-    for number, line in enumerate(data.split(b"\n"), start=first):
-        if not line:
-            continue
-        try:
-            plain = parse_json(line)
-        except CodecError:
-            yield f"line {number} is torn: its {len(line)} bytes are not JSON"
-            continue
-        try:
-            yield from_plain(Line, plain, blobs=blobs)
-        except CodecError as error:
-            yield f"line {number} is no event: {error}"

@@ -1,28 +1,23 @@
-"""The recorder: a sink that writes each run to its own file while it runs."""
+"""The recorder: a sink that writes the log of each run to its own file while it runs."""
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import Final, Self
 
-from wesichain.core import Event, RunStarted
+from wesichain.core import Event
 from wesichain.core.internal import Clock
 from wesichain.errors import ConfigError
+from wesichain.journal.internal import JournalLog
 from wesichain.trace.redaction.redactor import Redactor
 
 from .folder import latest_file, new_files, prune
-from .format import STATUS_OF, VERSION, End, Header, RecordedEnd, excerpt, without_surrogates
-from .lines import DELTAS, PendingEvents
 from .run_file import RunFile
-
-_log = logging.getLogger("wesichain.trace")
 
 _PRUNE_EVERY: Final = 64  # runs
 
@@ -32,15 +27,14 @@ class Recorder:
 
     Files have mode 0600, a new folder 0700. Secrets are redacted before they are written.
 
-    Events are written in batches: the start of a run in the next iteration of the event loop, its end at
-    once, and the others every half second, or every 512 events while the loop is blocked. A process that is
+    Entries are written in batches: the start of a run in the next iteration of the event loop, its end at
+    once, and the others every half second, or every 512 records while the loop is blocked. A process that is
     killed loses at most one batch, and never writes part of a line. `durable=True` writes and syncs each
-    event before the run continues.
+    entry before the run continues.
 
-    Events are dropped when the file has reached `max_bytes` (the end of the run is still written) or the
+    Entries are dropped when the file has reached `max_bytes` (the end of the run is still written) or the
     disk is full; they are counted in the file and in `dropped`, and logged. `keep` (a number) and `days`
-    (since the last change) remove old recordings. `deltas=True` also records the deltas of streamed
-    replies, which are otherwise recorded as a whole; a secret that is split over deltas is not redacted.
+    (since the last change) remove old recordings.
     """
 
     def __init__(
@@ -49,7 +43,6 @@ class Recorder:
         *,
         max_bytes: int = 64 * 1024 * 1024,
         durable: bool = False,
-        deltas: bool = False,
         keep: int | None = None,
         days: float | None = None,
         redactor: Redactor | None = None,
@@ -60,11 +53,10 @@ class Recorder:
         self.folder = Path(folder)
         self._max_bytes = max_bytes
         self._durable = durable
-        self._deltas = deltas
         self._keep, self._days, self._clock = keep, days, clock
         self._redactor = redactor or Redactor()
         self._lock = threading.RLock()
-        self._runs: dict[str, RunFile] = {}
+        self._runs: list[RunFile] = []
         self._opened = 0
         self._dropped = 0
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -73,58 +65,47 @@ class Recorder:
 
     @property
     def dropped(self) -> int:
-        """The number of events of all runs that were dropped."""
-        return self._dropped + sum(run.dropped for run in list(self._runs.values()))
+        """The number of entries of all runs that were dropped."""
+        return self._dropped + sum(run.dropped for run in list(self._runs))
 
     def emit(self, event: Event) -> None:
-        self._take(event)
+        """A recorder reads the log of a run, and not its events: see `follow`."""
+        raise ConfigError(
+            f"a Recorder writes the log of a run, and was passed a {event.kind}: pass the recorder itself as "
+            f"events= of the agent, the run or the graph"
+        )
 
-    def run_listeners(
-        self, run_id: str, log: list[Any] | None = None, before: int = 0
-    ) -> tuple[Callable[[Event], None], Callable[[Event], None] | None]:
-        """Two faster functions in place of `emit`, for the events of one run. They raise nothing.
-
-        The second is for events that are followed by others. It is None where the recorder reads those from
-        the `log` of the run (`events_in`), which has all events after number `before`: they are written no
-        later than if they had been emitted.
-        """
-        pending = PendingEvents(run_id, log, before, with_deltas=self._deltas)
-        failed = False
-
-        def receive(event: Event) -> None:
-            nonlocal failed
-            try:
-                self._take(event, pending)
-            except Exception:  # noqa: BLE001  # a sink must never change the run
-                if not failed:
-                    _log.exception("the run %s cannot be recorded in %s", run_id, self.folder)
-                failed = True
-
-        return receive, receive if log is None or self._durable else None
-
-    def _take(self, event: Event, pending: PendingEvents | None = None) -> None:
-        kind = type(event)
-        if kind in DELTAS and not self._deltas:
-            return
-        run = self._runs.get(event.run_id)
-        if run is None or kind is RunStarted:
-            run = self._open(event, pending or PendingEvents(event.run_id))
-        if kind not in STATUS_OF or event.scope:
-            run.add(event)
-        else:
-            event = self._redactor.event(event)
-            run.end(event, RecordedEnd.of(cast("End", event), run.nested))
-            self._forget(event.run_id, run)
+    def follow(self, log: JournalLog) -> RunFile:
+        """Write the log of a run that starts, or goes on."""
+        self._redactor.refresh()  # the environment may have new secrets
+        with self._lock:
+            self._forget_ended()
+            known = latest_file(self.folder, log.run_id) if log.known else None
+            run = RunFile(
+                log,
+                iter((known,)) if known else new_files(self.folder, log.run_id, log.clock.time()),
+                is_new=known is None,
+                redactor=self._redactor,
+                max_bytes=self._max_bytes,
+                durable=self._durable,
+            )
+            self._runs.append(run)
+            self._opened += 1
+        if self._opened % _PRUNE_EVERY == 0:
+            self._prune()
+        return run
 
     def flush(self) -> None:
-        """Write all pending events."""
-        _flush_all(self._runs)
+        """Write all pending entries."""
+        for run in list(self._runs):
+            run.flush()
 
     def close(self) -> None:
-        """Write all pending events and close the files of active runs. The recorder can still be used."""
-        for run_id, run in list(self._runs.items()):
-            run.flush()
-            self._forget(run_id, run)
+        """Write all pending entries and forget the active runs. The recorder can still be used."""
+        self.flush()
+        with self._lock:
+            self._dropped = self.dropped
+            self._runs.clear()
 
     def __enter__(self) -> Self:
         return self
@@ -134,55 +115,18 @@ class Recorder:
     ) -> None:
         self.close()
 
-    def _open(self, event: Event, pending: PendingEvents) -> RunFile:
-        """Open a file for a run: a new one, or the existing one of a resumed run."""
-        is_new = isinstance(event, RunStarted) and not event.scope and not event.resumed
-        self._redactor.refresh()  # the environment may have new secrets
-        with self._lock:
-            before = self._runs.get(event.run_id)
-            if before is not None and not is_new:
-                return before
-            known = None if is_new else latest_file(self.folder, event.run_id)
-            run = self._runs[event.run_id] = RunFile(
-                iter((known,)) if known else new_files(self.folder, event.run_id, event.at),
-                None if known else _header(self._redactor.event(event)),
-                pending=pending,
-                redactor=self._redactor,
-                max_bytes=self._max_bytes,
-                durable=self._durable,
-            )
-            self._opened += 1
-        if before is not None:  # another run has the id of an active one
-            before.flush()
-        if self._opened % _PRUNE_EVERY == 0:
-            self._prune()
-        return run
-
-    def _forget(self, run_id: str, run: RunFile) -> None:
-        with self._lock:
-            self._dropped += run.dropped
-            if self._runs.get(run_id) is run:
-                del self._runs[run_id]
+    def _forget_ended(self) -> None:
+        ended = [run for run in self._runs if run.is_over]
+        self._dropped += sum(run.dropped for run in ended)
+        self._runs[:] = [run for run in self._runs if not run.is_over]
 
     def _prune(self) -> None:
         if self._keep is not None or self._days is not None:
-            active = {Path(run.path) for run in list(self._runs.values())}
+            active = {Path(run.path) for run in list(self._runs) if not run.is_over}
             prune(self.folder, keep=self._keep, days=self._days, spare=active, clock=self._clock)
 
 
-def _flush_all(runs: dict[str, RunFile]) -> None:
-    for run in list(runs.values()):
-        run.flush()
-
-
-def _flush_last(runs: dict[str, RunFile], process: int) -> None:
-    if os.getpid() == process:  # a forked child has a copy of its parent's events
-        _flush_all(runs)
-
-
-def _header(event: Event) -> Header:
-    model, user_input, agent = "", "", ""
-    if isinstance(event, RunStarted):
-        model, user_input, agent = event.model, event.user_input, event.agent
-    run_id = without_surrogates(event.run_id)
-    return Header(VERSION, run_id, event.at, excerpt(model), excerpt(user_input), excerpt(agent))
+def _flush_last(runs: list[RunFile], process: int) -> None:
+    if os.getpid() == process:  # a forked child has a copy of its parent's entries
+        for run in list(runs):
+            run.flush()

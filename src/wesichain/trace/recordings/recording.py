@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import ClassVar
+
+from typing_extensions import override
 
 from wesichain.core import (
     Event,
@@ -25,9 +26,20 @@ from wesichain.core import (
     ToolSpec,
     Usage,
 )
-from wesichain.core.internal import HandedOff, ToolsOffered, Transcript, Value, replace
+from wesichain.core.internal import (
+    HandedOff,
+    SystemClock,
+    ToolsOffered,
+    Transcript,
+    Value,
+    is_object,
+    parse_json,
+    replace,
+)
+from wesichain.errors import CodecError
+from wesichain.journal.internal import JournalLog, LogDecoder, Projection, entry_from_plain, events_of
 
-from .format import STATUS_OF, VERSION, Dropped, End, RecordedEnd, Status, read_header, read_lines
+from .format import STATUS_OF, Dropped, RecordedEnd, RunEnd, Status, read_header
 from .parts_folder import PartsFolder
 
 
@@ -57,15 +69,33 @@ class RecordedStep(Value):
     failures: tuple[StepFailed, ...] = ()
 
 
-class Recording(Value):
-    """A recorded run. `problems` lists missing or unreadable parts of the file."""
+class Recording:
+    """A recorded run: its log. `problems` lists missing or unreadable parts of the file."""
 
-    __aside__: ClassVar[tuple[str, ...]] = ("problems",)
+    __slots__ = ("_events", "log", "problems", "run_id")
 
-    run_id: str
-    events: tuple[Event, ...]
-    version: int = VERSION
-    problems: tuple[str, ...] = ()
+    def __init__(self, log: JournalLog, problems: Sequence[str] = ()) -> None:
+        self.log = log
+        self.run_id = log.run_id
+        self.problems = tuple(problems)
+        self._events: tuple[Event, ...] | None = None
+
+    @override
+    def __repr__(self) -> str:
+        return f"Recording({self.run_id!r}, {len(self.events)} events)"
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events of the run, and of those inside it, made from the log."""
+        if self._events is None:
+            self._events = tuple(events_of(self.log))
+        return self._events
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent, graph or function that began the run."""
+        begin = self.log.begin_of("")
+        return "" if begin is None else begin.program
 
     @property
     def complete(self) -> bool:
@@ -77,10 +107,10 @@ class Recording(Value):
         return next((event for event in self.events if isinstance(event, RunStarted)), None)
 
     @property
-    def end(self) -> End | None:
+    def end(self) -> RunEnd | None:
         """The event that ended the run; None while it is active, or if its process was killed."""
         for event in reversed(self.events):
-            if not event.scope and isinstance(event, End):
+            if not event.scope and isinstance(event, RunEnd):
                 return event
             if not event.scope and isinstance(event, RunStarted):
                 return None
@@ -93,11 +123,6 @@ class Recording(Value):
     @property
     def user_input(self) -> str:
         return self.start.user_input if self.start else ""
-
-    @property
-    def agent(self) -> str:
-        """The name of the agent that the run began with; "" if it is not known."""
-        return self.start.agent if self.start else ""
 
     @property
     def model(self) -> str:
@@ -202,41 +227,78 @@ def _settled(calls: Iterable[RecordedCall], outcome: RecordedCall) -> tuple[Reco
 
 
 def load(path: str | PathLike[str]) -> Recording:
-    """Load a recording. Its `problems` list unreadable or missing events.
+    """Load a recording. Its `problems` list unreadable or missing entries.
 
-    Raises `CodecError` for a file that is not a recording, or has a newer format.
+    Raises `CodecError` for a file that is not a recording, or has another format.
     """
-    head, _, rest = Path(path).read_bytes().partition(b"\n")
-    header = read_header(head, str(path))
-    events: list[Event] = []
-    problems: list[str] = []
-    dropped: Counter[str] = Counter()
-    blobs = PartsFolder(path)
-    for line in read_lines(rest, first=2, blobs=blobs):
-        match line:
-            case str():
-                problems.append(line)
-            case Dropped():
-                dropped[line.reason] += line.events
-            case RecordedEnd():
-                pass
-            case _:
-                events.append(line)
-    problems += [f"{count} events were not recorded: {reason}" for reason, count in dropped.items()]
-    problems += [f"the bytes of sha256 {digest} are not beside the recording" for digest in blobs.missing]
-    return Recording(header.run_id, tuple(events), header.version, tuple(problems))
+    reader = RecordingReader(path)
+    reader.read()
+    missing = (
+        f"the bytes of sha256 {digest} are not beside the recording" for digest in reader.missing_parts
+    )
+    return Recording(reader.log, (*reader.problems, *missing))
 
 
-def read_new(path: str | PathLike[str], offset: int = 0) -> tuple[tuple[Event, ...], int]:
-    """The events in complete lines from `offset`, and the next offset."""
-    with Path(path).open("rb") as file:
-        if offset == 0:
+class RecordingReader:
+    """Reads a recording while it grows: each `read` returns the events that came since the last one."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self._path = Path(path)
+        with self._path.open("rb") as file:
             head = file.readline()
-            read_header(head, str(path))
-            offset = len(head)
-        file.seek(offset)
-        data = file.read()
-    lines_read = data[: data.rfind(b"\n") + 1]
-    lines = read_lines(lines_read, blobs=PartsFolder(path))
-    events = tuple(line for line in lines if not isinstance(line, str | Dropped | RecordedEnd))
-    return events, offset + len(lines_read)
+        header = read_header(head.rstrip(b"\n"), str(path))
+        self.log = JournalLog(header.run_id, SystemClock())
+        self.problems: list[str] = []
+        self._blobs = PartsFolder(path)
+        self._decoder = LogDecoder(self.log, self._blobs)
+        self._projection = Projection(self.log)
+        self._offset, self._line, self._taken = len(head), 1, 0
+
+    @property
+    def missing_parts(self) -> Sequence[str]:
+        """The hashes of parts whose bytes are not beside the recording."""
+        for number in range(len(self.log.records)):
+            if self.log.records[number][0].__class__ is str:
+                self.log.body(number)
+        return self._blobs.missing
+
+    def read(self) -> list[Event]:
+        """Read the complete lines that are new, and return their events."""
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        for line in whole.split(b"\n")[:-1]:
+            self._line += 1
+            self._take(line)
+        if data[len(whole) :]:
+            self._note_torn(data[len(whole) :])
+        events: list[Event] = []
+        while self._taken < len(self.log.records):
+            try:
+                events += self._projection.take(self._taken)
+            except CodecError as error:
+                self.problems.append(str(error))
+                self.log.forget(self._taken)
+            self._taken += 1
+        return events
+
+    def _take(self, line: bytes) -> None:
+        try:
+            plain = parse_json(line)
+        except CodecError:
+            self.problems.append(f"line {self._line} is torn: its {len(line)} bytes are not JSON")
+            return
+        if is_object(plain) and plain.get("kind") == Dropped.kind:
+            self.problems.append(f"{plain.get('entries')} entries were not recorded: {plain.get('reason')}")
+        elif not (is_object(plain) and plain.get("kind") == RecordedEnd.kind):
+            try:
+                self._decoder.take(entry_from_plain(plain))
+            except CodecError as error:
+                self.problems.append(f"line {self._line} is no entry: {error}")
+
+    def _note_torn(self, rest: bytes) -> None:
+        text = f"line {self._line + 1} is torn: its {len(rest)} bytes have no end"
+        if text not in self.problems:
+            self.problems.append(text)

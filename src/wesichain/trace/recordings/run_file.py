@@ -1,4 +1,4 @@
-"""The file of one run: events are buffered, then appended as lines, a batch at a time."""
+"""The file of one run: the entries of its log, redacted, appended a batch at a time."""
 
 from __future__ import annotations
 
@@ -11,151 +11,185 @@ from collections.abc import Iterator
 from contextlib import suppress
 from math import inf
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from weakref import WeakKeyDictionary, WeakSet
 
-from wesichain.core import Event, ModelResponded
-from wesichain.core.internal import NO_USAGE, to_jsonl
+from wesichain.core.internal import dump_json, to_jsonl
+from wesichain.errors import CodecError
+from wesichain.journal.internal import JournalLog, LogEncoder, Projection
 from wesichain.platform.files import open_file, sync_folder
 from wesichain.store import APPENDING, append_all
+from wesichain.store.entries import Entry
 from wesichain.trace.redaction.redactor import Redactor
 
-from .format import Dropped, Header, RecordedEnd
-from .lines import Entries, PendingEvents, lines_of
+from .format import VERSION, Dropped, Header, RecordedEnd, RunEnd, excerpt, without_surrogates
 from .parts_folder import PendingParts
 
 _log = logging.getLogger("wesichain.trace")
 
-BATCH: Final = 512  # events; a full batch is written at once
+BATCH: Final = 512  # records; a full batch is written at once
 FLUSH_EVERY: Final = 0.5  # seconds between writes
 _RESERVE: Final = 64 * 1024  # bytes beyond the cap, for the end of the run
 
 
 class RunFile:
-    """Appends the events of a run to its file. With a `head`, it creates the file.
+    """Follows the log of a run, and appends its entries to a file.
 
-    Events are encoded when they are written, a batch at a time, which takes half the time. The file is open
-    only while it is written, so that ten thousand active runs need no file descriptors. Events that cannot
+    Entries are encoded when they are written, a batch at a time, which takes half the time. The file is open
+    only while it is written, so that ten thousand active runs need no file descriptors. Entries that cannot
     be written are dropped: counted, logged once, and reported in the file as soon as possible.
     """
 
     __slots__ = (
-        "__weakref__", "_durable", "_flushed_at", "_full", "_head", "_is_made", "_is_timed", "_lock",
-        "_max_bytes", "_parts", "_paths", "_redactor", "_size", "_unreported", "_warned", "dropped", "nested",
-        "path", "pending",
+        "__weakref__", "_durable", "_encoder", "_flushed_at", "_full", "_has_head", "_is_made", "_is_timed",
+        "_lock", "_log", "_max_bytes", "_next", "_parts", "_paths", "_projection", "_redactor", "_size",
+        "_unreported", "_warned", "dropped", "is_over", "path",
     )  # fmt: skip
 
     def __init__(
         self,
+        log: JournalLog,
         paths: Iterator[str],
-        head: Header | None,
         *,
-        pending: PendingEvents,
+        is_new: bool,
         redactor: Redactor,
         max_bytes: int,
         durable: bool,
     ) -> None:
         self.path = next(paths)
         self.dropped = 0
-        self.pending = pending
-        self.nested = NO_USAGE  # the tokens of runs inside this one
+        self.is_over = False  # whether the run has ended, or work on it
+        self._log = log
         self._paths = paths  # used while the path exists
-        self._head = head  # until it is written
-        self._is_made = head is None
+        self._has_head = not is_new
+        self._is_made = not is_new
         self._redactor = redactor
         self._max_bytes = max_bytes
         self._parts = PendingParts(max_bytes)
         self._durable = durable
         self._size = 0  # bytes in the file, as of the last write
         self._full = False
-        self._flushed_at = -inf  # the first event is written at once
+        self._flushed_at = -inf  # the first entry is written at once
         self._is_timed = False  # the event loop calls `flush` in time
-        self._unreported: dict[str, int] = {}  # dropped events that are not in the file yet, by reason
+        self._unreported: dict[str, int] = {}  # dropped entries that are not in the file yet, by reason
         self._warned: set[str] = set()
         self._lock = threading.RLock()  # one write at a time
+        before = 0 if is_new else log.known
+        self._projection = Projection(log)
+        for number in range(before):
+            self._projection.take(number)
+        self._encoder = LogEncoder(log, since=before, seq=log.entries_in(before), clean=self._clean)
+        self._next = before  # the number of the next record
 
-    def add(self, event: Event) -> None:
-        """Buffer an event, and write the buffer if it is time."""
-        pending = self.pending
-        pending.add(event)
-        if event.scope and isinstance(event, ModelResponded):
-            self.nested += event.response.usage
-        if not self._is_timed or len(pending) >= BATCH or self._durable:
-            self._schedule()
+    # --- following the log -----------------------------------------------------------------------------
+
+    def added(self) -> None:
+        """Write the new records if it is time, or let the event loop do it: a model may take long."""
+        if not self._is_timed:
+            with suppress(RuntimeError):  # no loop: each record checks the clock
+                _flush_in_time(self)
+                self._is_timed = True
+        pending = len(self._log.records) - self._next
+        name = self._log.records[-1][0]
+        is_end = name.__class__ is str and (name == "end" or name.startswith("left "))
+        is_due = not self._is_timed and time.monotonic() - self._flushed_at >= FLUSH_EVERY
+        if is_end or self._durable or pending >= BATCH or is_due:
+            self.flush()
+
+    def show(self, piece: tuple[Any, ...]) -> None:
+        """A piece of a streamed reply is not recorded: the reply is."""
 
     def flush(self) -> None:
-        """Write the buffered events."""
+        """Write the entries that are not in the file yet."""
         with self._lock:
-            lines = self._lines(self.pending.take())
-            error = self._write(lines)
-            if error:
-                self._drop(lines.count(b"\n"), error)
-
-    def end(self, event: Event, ended: RecordedEnd) -> None:
-        """Write the buffered events and the end of the run; only the end if both do not fit."""
-        with self._lock:
-            lines = self._lines(self.pending.take(event))
-            last = self._last(event, ended)
+            self._flushed_at = time.monotonic()
+            end = self._take_end()
+            lines = self._lines()
+            last = b"" if end is None else to_jsonl([RecordedEnd.of(self._redactor.event(end))])
             error = self._write(lines + last)
-            if error and lines:
+            if error and lines and last:
                 self._drop(lines.count(b"\n"), error)
-                error = self._write(last)
+                error, lines = self._write(last), b""
             if error:
-                self._drop(1, error)
-            self.pending.release()
+                self._drop(lines.count(b"\n") or 1, error)
+            self.is_over = self.is_over or end is not None
 
-    def _preamble(self) -> list[Header | Dropped]:
-        """The lines to be written before the next event."""
-        head = () if self._head is None else (self._head,)
-        return [*head, *(Dropped(count, why) for why, count in self._unreported.items())]
+    @property
+    def pending(self) -> bool:
+        return self._next < len(self._log.records)
 
-    def _lines(self, entries: Entries) -> bytes:
-        """Encode events as lines, up to the size limit of the file."""
-        self._flushed_at = time.monotonic()
-        if self._full or not entries:
-            self._drop(len(entries), self._cap())
+    def _take_end(self) -> RunEnd | None:
+        """The event that ended the run or this leg of it, if it is among the new records."""
+        end: RunEnd | None = None
+        while self._next < len(self._log.records):
+            for event in self._projection.take(self._next):
+                if not event.scope and isinstance(event, RunEnd):
+                    end = event
+            self._next += 1
+        return end
+
+    # --- writing ---------------------------------------------------------------------------------------
+
+    def _clean(self, value: Any) -> Any:
+        """A body or the event of a note without secrets."""
+        return self._redactor.event(value)
+
+    def _lines(self) -> bytes:
+        """Encode the new entries as lines, up to the size limit of the file."""
+        lines: list[bytes] = []
+        for entry in self._encoder.take(self._next, refused=self._unwritable):
+            lines.append(self._line(entry))
+        whole = b"".join(lines)
+        if self._full:
+            self._drop(len(lines), self._cap())
             return b""
-        lines = lines_of(entries, self._redactor, self._unwritable, self._parts)
-        return lines if self._size + len(lines) <= self._max_bytes else self._truncated(lines)
+        return whole if self._size + len(whole) <= self._max_bytes else self._truncated(whole)
+
+    def _line(self, entry: Entry) -> bytes:
+        for data in entry.parts.values():
+            self._parts.put(data)
+        name = dump_json(without_surrogates(entry.name))
+        by = f',"by":{dump_json(entry.by)}' if entry.by else ""
+        text = f'{{"seq":{entry.seq},"name":{name},"at":{entry.at!r}{by},"body":{entry.body},"notes":{entry.notes}}}\n'
+        return text.encode("utf-8", "replace")
 
     def _truncated(self, lines: bytes) -> bytes:
         """The lines that fit. All after the first that does not are dropped, so that there is no gap."""
         self._full = True
         fit = lines.rfind(b"\n", 0, max(0, self._max_bytes - self._size)) + 1
-        self._drop(lines.count(b"\n", fit), self._cap())
-        return lines[:fit]
+        last = lines[fit:].splitlines(keepends=True)
+        ended = last[-1] if last and b'"name":"end"' in last[-1][:200] and len(last[-1]) <= _RESERVE else b""
+        self._drop(len(last) - (1 if ended else 0), self._cap())
+        return lines[:fit] + ended
 
-    def _last(self, event: Event, ended: RecordedEnd) -> bytes:
-        line = lines_of(Entries([event]), self._redactor, self._unwritable, self._parts)
-        if self._full and len(line) > _RESERVE:
-            self._drop(1, f"the last event has {len(line)} bytes and {self._cap()}")
-            line = b""
-        return line + to_jsonl([ended])
+    def _preamble(self) -> list[Header | Dropped]:
+        """The lines to be written before the next entry."""
+        head = () if self._has_head else (self._header(),)
+        return [*head, *(Dropped(count, why) for why, count in self._unreported.items())]
+
+    def _header(self) -> Header:
+        log, begin = self._log, self._log.begin_of("")
+        at = log.records[0][2] if log.records[0][0].__class__ is str else 0.0
+        run_id = without_surrogates(log.run_id)
+        if begin is None:
+            return Header(VERSION, run_id, at, "", "", "")
+        clean: Any = self._redactor.value([begin.program, begin.model, begin.task])
+        return Header(VERSION, run_id, at, *map(excerpt, clean))
 
     def _cap(self) -> str:
         return f"the file has reached its cap of {self._max_bytes} bytes"
 
-    def _unwritable(self, event: Event, error: Exception) -> None:
-        self._drop(1, f"a {event.kind} has no JSON: {error}")
+    def _unwritable(self, name: str, error: CodecError) -> None:
+        self._drop(1, f"the entry {name!r} has no JSON: {error}")
 
-    def _drop(self, events: int, reason: str) -> None:
-        if not events:
+    def _drop(self, entries: int, reason: str) -> None:
+        if not entries:
             return
-        self.dropped += events
-        self._unreported[reason] = self._unreported.get(reason, 0) + events
+        self.dropped += entries
+        self._unreported[reason] = self._unreported.get(reason, 0) + entries
         if reason not in self._warned:
             self._warned.add(reason)
-            _log.warning("the recording %s lacks events: %s", self.path, reason)
-
-    def _schedule(self) -> None:
-        """Write if it is time, or let the event loop do it: a model may take long to answer."""
-        if not self._is_timed:
-            with suppress(RuntimeError):  # no loop: each event checks the clock
-                _flush_in_time(self)
-                self._is_timed = True
-                return
-        if len(self.pending) >= BATCH or self._durable or time.monotonic() - self._flushed_at >= FLUSH_EVERY:
-            self.flush()
+            _log.warning("the recording %s lacks entries: %s", self.path, reason)
 
     def _write(self, lines: bytes) -> str:
         """Append the lines, after the preamble; return the reason if that fails, else an empty text."""
@@ -165,7 +199,7 @@ class RunFile:
             self._append(to_jsonl(self._preamble()) + lines)
         except OSError as error:
             return error.strerror or str(error)
-        self._head = None
+        self._has_head = True
         self._unreported.clear()
         return ""
 
@@ -216,7 +250,9 @@ class _FlushTimer:
 
     def _tick(self) -> None:
         for run in list(self._runs):
-            if run.pending:
+            if run.is_over:
+                self._runs.discard(run)
+            elif run.pending:
                 run.flush()
         self._is_timed = bool(self._runs)
         if self._is_timed:
