@@ -67,6 +67,26 @@ def run(replies: Sequence[Any], *tools: Any, task: Any = "q", **options: Any) ->
     return asyncio.run(runtime(replies, *tools, **options).run(task))
 
 
+class LogSink:
+    """A sink that keeps the log of its last run, as a recorder does."""
+
+    def __init__(self) -> None:
+        self.log: Any = None
+
+    def emit(self, event: Event) -> None:
+        """It reads the log itself."""
+
+    def follow(self, log: Any) -> LogSink:
+        self.log = log
+        return self
+
+    def added(self) -> None:
+        """The log has more records."""
+
+    def show(self, piece: Any) -> None:
+        """A piece of a streamed reply has come."""
+
+
 async def replayed(outcome: Any, agent: Agent[Any, str]) -> Any:
     """The outcome of a replay of a run."""
     return await replay(outcome, agent)

@@ -46,7 +46,7 @@ async def test_a_call_whose_inner_run_goes_on_is_the_same_attempt_and_spends_not
     ]
     assert begun == [1, 1]
     assert outcome.spent.tool_calls == 2
-    assert effects.keys == ["r:1:inner-id:1:p0"]
+    assert effects.keys == ["r:inner-id/inner~1:1:p0"]
 
 
 async def test_calls_that_run_may_end_when_no_more_may_begin() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.kit import call, replayed, say
+from tests.agent.kit import LogSink, call, replayed, say
 from tests.draws import sampled
 from wesichain.agent import Agent, Approve, Completed, Failed, Interrupted, Outcome, replay
 from wesichain.core import (
@@ -202,7 +202,7 @@ async def test_a_run_is_known_by_its_agent_where_two_have_one_task() -> None:
     assert shown(outcome) == "ann: sent to ann, read"
 
 
-async def test_runs_of_one_task_are_known_by_their_branch_and_place() -> None:
+async def test_runs_of_one_task_are_known_by_their_keys() -> None:
     """Each branch is given its own runs back, though another branch comes to its second run first."""
     numbers = count(1)
     counter = Agent(FunctionLlm(lambda _: LlmResponse(str(next(numbers)))), name="counter")
@@ -216,7 +216,7 @@ async def test_runs_of_one_task_are_known_by_their_branch_and_place() -> None:
 
         async def branch(name: str, turns: int) -> None:
             for place in (1, 2):
-                number = await counter.run("count", parent=ctx)
+                number = await counter.run("count", parent=ctx, key=f"{name}{place}")
                 given.setdefault((name, place), []).append(number.output)
                 for _ in range(turns):
                     await asyncio.sleep(0)
@@ -311,7 +311,7 @@ async def test_a_limit_above_that_is_met_below_is_met_again_in_a_replay(ways: An
         else:
             assert isinstance(outcome, Failed), outcome
             assert isinstance(outcome.error, BudgetExceededError), outcome
-        replayed = await replay(Recording(outcome.run_id, outcome.events), program())
+        replayed = await replay(outcome, program())
         assert [*replayed.events] == [*outcome.events]
 
 
@@ -376,9 +376,8 @@ async def test_a_limit_above_is_still_one_after_a_sibling_was_approved(depth: in
     decisions = {item.token: Approve() for item in waiting.pending}
     answered = (await program().resume(again(waiting), decisions)).outcome
     assert (answered.text, answered.stopped_by) == ("done", "steps")
-    events = (*waiting.events, *answered.events)
-    replayed = await replay(Recording(waiting.run_id, events), program())
-    assert [*replayed.events] == [*events]
+    replayed = await replay(answered, program())
+    assert [*replayed.events] == [*waiting.events, *answered.events]
 
 
 async def test_a_run_inside_that_its_tool_gave_up_is_the_tools_own_affair() -> None:
@@ -424,8 +423,8 @@ async def test_a_run_inside_that_is_cut_off_while_it_is_opened_replays(is_tool: 
 
     offered: Any = letters if is_tool else inner.as_tool("letters", "Writes letters.")
     agent = Agent(ScriptedLlm([say(call("letters", {"task": "ann"})), "done"]), tools=[offered])
-    sink = CollectingSink()
-    run = asyncio.ensure_future(agent.outcome("go", events=[sink]))
+    sink, kept = CollectingSink(), LogSink()
+    run = asyncio.ensure_future(agent.outcome("go", events=[sink, kept]))
     await asked.wait()
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -433,6 +432,6 @@ async def test_a_run_inside_that_is_cut_off_while_it_is_opened_replays(is_tool: 
     is_live = False
     (cut,) = [event for event in sink.events if isinstance(event, StepFailed)]
     assert cut.free, "it may be run again: nothing had been done"
-    replayed = await replay(Recording(sink.events[0].run_id, tuple(sink.events)), agent)
+    replayed = await replay(kept, agent)
     assert isinstance(replayed, Interrupted)
     assert [type(event) for event in replayed.events] == [type(event) for event in sink.events]

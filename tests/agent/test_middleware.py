@@ -368,7 +368,7 @@ async def test_wrap_run_may_run_again() -> None:
     inner = Agent(ScriptedLlm(["bad", "good"]), name="inner", middleware=[Run(until_good)])
     outer = Agent(ScriptedLlm([say(call("inner", {"task": "t"})), "x"]), tools=[inner.as_tool()])
     result = await outer.run("q", run_id="r")
-    assert ids[2:] == ["r:1:inner-id", "r:1:inner-id~2"]
+    assert ids[2:] == ["r:inner-id/inner~1", "r:inner-id/inner~1/inner~2"]
     check_events(result.events)
 
 

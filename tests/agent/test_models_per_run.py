@@ -178,7 +178,7 @@ class TestAResume:
 
     def test_a_name_is_found_again_in_another_process(self) -> None:
         outcome = waiting(Agent(Named("own", [say(call("delete", {"name": "x"}))]), tools=[delete]))
-        assert '"model"' not in to_json(outcome)  # of an agent's own model nothing is kept: it may be changed
+        assert '"own_model"' not in to_json(outcome)  # an agent's own model may be changed
         told = Agent(Named("own", []), tools=[delete]).runtime.with_model("openai:gpt-x")
         idle = told.start("q")
         assert idle.info.model == "openai:gpt-x"

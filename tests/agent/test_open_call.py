@@ -29,8 +29,8 @@ async def test_another_attempt_is_another_scope_and_other_keys() -> None:
     outcome = await agent.outcome("q", run_id="r")
     assert isinstance(outcome, Completed)
     scopes = [event.scope for event in outcome.events if isinstance(event, StepStarted) and event.scope]
-    assert scopes == ["inner-id"] * 2 + ["inner-id#2"] * 2
-    assert effects.keys == ["r:1:inner-id:1:act-id", "r:1:inner-id#2:1:act-id"]
+    assert scopes == ["inner-id/inner~1"] * 2 + ["inner-id#2/inner~1"] * 2
+    assert effects.keys == ["r:inner-id/inner~1:1:act-id", "r:inner-id#2/inner~1:1:act-id"]
 
 
 async def test_a_run_that_outlives_its_call_is_told_no_more() -> None:

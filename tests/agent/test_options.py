@@ -91,7 +91,7 @@ def test_what_is_given_is_what_runs_have() -> None:
     assert (settings.model, settings.context, settings.middleware) == ("m", (view,), (middleware,))
     assert settings.model_settings == ModelSettings(seed=1)
     assert settings.checks is not None
-    assert (runtime.budget, runtime.new_id(), runtime.name, runtime.model) == (
+    assert (runtime.budget, runtime._new_id(), runtime.name, runtime.model) == (
         Budget(5),
         "mine",
         "clerk",
@@ -165,8 +165,9 @@ def test_options_of_a_run() -> None:
     given: dict[str, Any] = {"budget": Budget(3), "cancellation": CancellationToken(), "run_id": "r"}
     assert run_options(given) == RunOptions(**given)
     assert run_options(dict.fromkeys(given)) == run_options({}) == RunOptions()
-    assert {"on_open", "inner"}.isdisjoint(option_names(RunOptions))
-    assert len(option_names(RunOptions)) == len(fields(RunOptions)) - 2
+    hidden = {"on_open", "place", "wrap"}
+    assert hidden.isdisjoint(option_names(RunOptions))
+    assert len(option_names(RunOptions)) == len(fields(RunOptions)) - len(hidden)
 
 
 def test_a_wrong_keyword_of_a_runtime_names_the_right_one() -> None:

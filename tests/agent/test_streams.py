@@ -108,7 +108,7 @@ async def streamed(agent: Agent[Any, Any], outcome: Any, word: Any, via: Callabl
         async with agent.stream(via(outcome), decisions=decisions_on(outcome, word)) as run:
             part = [event async for event in run]
         assert run.outcome is not None
-        assert [*run.outcome.events] == part
+        assert [*run.outcome.events] == bare(part)
         events += part
         if isinstance(run.outcome, Interrupted):
             with pytest.raises(RunInterruptedError):
@@ -288,7 +288,7 @@ async def test_a_run_without_pieces_waits_for_its_reader_too() -> None:
         async for _ in run:
             read += 1
     assert run.result.output == "done"
-    assert len(run.result.events) == read > 160
+    assert read > len(run.result.events) > 160  # text that is streamed is not in the log
     assert max(ahead) < 70, "it may be 64 events ahead, and its step"
 
 
@@ -301,4 +301,4 @@ async def test_a_stream_has_one_reader() -> None:
             _ = [event async for event in run]
         assert "aiter(run)" in str(refused.value)
         read += [event async for event in events]  # the first one has missed nothing
-    assert tuple(read) == run.result.events
+    assert bare(read) == [*run.result.events]

@@ -10,7 +10,7 @@ from typing_extensions import override
 from wesichain.context import ViewRequest
 from wesichain.core import LlmRequest, LlmResponse, TextChunk, ToolCall, ToolCallingLlm
 from wesichain.core.internal import StreamingLlm, around, fit_request, made, say_omitted, traits_of
-from wesichain.errors import LlmResponseError
+from wesichain.errors import ConfigError, LlmResponseError
 from wesichain.tools import ToolContext, ToolRegistry, ToolResult
 from wesichain.tools.internal import PreparedCall
 
@@ -64,7 +64,9 @@ class LiveBackend(Backend):
             llm, takes_all = request.llm or llm, False
         if made.any and not takes_all:  # otherwise every message can be sent as it is
             return self._ask_fitted(llm, request, on_text)
-        reply = llm.complete(request) if on_text is None else self._ask_streaming(request, on_text)
+        reply: Any = llm.complete(request) if on_text is None else self._ask_streaming(request, on_text)
+        if reply.__class__ is LlmResponse:
+            raise _not_async(llm)
         return reply if around.hook is None else around.hook.model(llm, request, reply)
 
     @override
@@ -80,7 +82,9 @@ class LiveBackend(Backend):
     ) -> LlmResponse:
         """Call the model with the parts that it takes; the reply names those that were left out."""
         fitted, omitted = fit_request(request, traits_of(llm))
-        reply = llm.complete(fitted) if on_text is None else self._ask_streaming(fitted, on_text)
+        reply: Any = llm.complete(fitted) if on_text is None else self._ask_streaming(fitted, on_text)
+        if reply.__class__ is LlmResponse:
+            raise _not_async(llm)
         if around.hook is not None:
             reply = around.hook.model(llm, fitted, reply)
         answered: LlmResponse = say_omitted(await reply, omitted)
@@ -90,7 +94,10 @@ class LiveBackend(Backend):
         """Call the model and pass the text on as it streams, or in one piece if the model cannot stream."""
         relay: Any = on_text if hasattr(on_text, "ready") else None  # a `StreamRelay`
         if not isinstance(self._llm, StreamingLlm):
-            reply: Any = await self._llm.complete(request)
+            asked: Any = self._llm.complete(request)
+            if asked.__class__ is LlmResponse:
+                raise _not_async(self._llm)
+            reply: Any = await asked
             if isinstance(reply, LlmResponse):
                 if reply.content:
                     on_text(reply.content)
@@ -109,3 +116,10 @@ class LiveBackend(Backend):
             elif relay is not None:
                 relay.call(item)
         raise LlmResponseError("the stream ended without a whole reply", retryable=True)
+
+
+def _not_async(llm: object) -> ConfigError:
+    return ConfigError(
+        f"complete() of the model {type(llm).__name__} returned a reply, and has to be awaited: "
+        f"write 'async def complete(self, request)'"
+    )

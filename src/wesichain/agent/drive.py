@@ -38,7 +38,7 @@ from wesichain.errors import (
     InvalidModelActionError,
     JournalError,
 )
-from wesichain.journal.internal import Begin, End, Go, Left, RecordedError, fault_of
+from wesichain.journal.internal import Begin, End, Go, Left, RecordedError, fault_of, revived
 from wesichain.policy.internal import Account
 
 from .calls.batch import Batch
@@ -377,12 +377,26 @@ class Drive(Mutable, Generic[OutT]):
     def _as_recorded(self, outcome: Outcome[OutT]) -> Outcome[OutT]:
         """In a replay, the interruption that is recorded in place of the end."""
         log = self.run.log
-        if log.log.refuse is None or isinstance(outcome, Interrupted) or log.has("end"):
+        if log.log.refuse is None or isinstance(outcome, Interrupted):
             return outcome
+        end = log.find("end", End)
+        if end is not None:
+            return self._as_wrapped(outcome, end)
         cause = log.log.refuse(f"{log.place}end")
         if not isinstance(cause, Stopped):
             raise cause
         return self._interrupt(self._last_active, str(cause))
+
+    def _as_wrapped(self, outcome: Outcome[OutT], end: End) -> Outcome[OutT]:
+        """In a replay, which runs no middleware: the recorded end, if middleware has refused the answer."""
+        if not self.first.wrapped or not isinstance(outcome, Completed) or end.fault is None:
+            return outcome
+        if end.text != outcome.text:
+            return outcome
+        self._refused, error = outcome, revived(end.fault)
+        failure = error if isinstance(error, AgentError) else AgentError(str(error))
+        trail = outcome.trail.grown((), (ErrorStep(str(failure)),))
+        return failed_phase(outcome.info, trail, outcome.spent, outcome.step, failure)
 
     def _write_outcome(self, outcome: Outcome[OutT]) -> None:
         """Record the end of the run, or of this leg of the work on it."""
@@ -509,25 +523,33 @@ class Drive(Mutable, Generic[OutT]):
     def mistake(self, error: Exception) -> None:
         """Record that a mistake of the caller ended the run, unless that was done already."""
         self._held = None
+        if self.parent is not None:
+            self.parent.run_failed(error)
         if not self.run.log.is_closed:
             if not self._has_begun:
                 self.begin()
             self._write_mistake(self._last_active, error)
 
-    def end_as(self, outcome: Outcome[OutT]) -> None:
-        """Record the end of a run whose middleware has begun another one, which ended with this outcome."""
-        if self.run.log.is_closed:
-            return
+    def end_as(self, outcome: Outcome[OutT]) -> Outcome[OutT]:
+        """Record the end of a run whose middleware has begun another one, which ended with this outcome.
+
+        Returns the outcome as that of this run: its log has both.
+        """
+        own, place = self.phase.info, outcome.info.place
+        info = replace(outcome.info, run_id=own.run_id, place=own.place, since=own.since)
         self._held = None
-        if isinstance(outcome, Interrupted):
-            self._write_outcome(self._interrupt(self._last_active, outcome.reason))
-            return
-        run = self.run
-        fault = fault_of(outcome.error) if isinstance(outcome, Failed) else None
-        text = outcome.text if isinstance(outcome, Completed) else ""
-        self._write_end(outcome, fault, text=text, place=outcome.info.place)
+        if not self.run.log.is_closed:
+            if isinstance(outcome, Interrupted):
+                self._write_outcome(self._interrupt(self._last_active, outcome.reason))
+            else:
+                fault = fault_of(outcome.error) if isinstance(outcome, Failed) else None
+                text = outcome.text if isinstance(outcome, Completed) else ""
+                self._write_end(outcome, fault, text=text, place=place)
+        ended: Outcome[OutT] = replace(outcome, info=info).sealed(len(self.run.log.log.records))
+        self.phase = self.outcome = ended
         if self.parent is not None:
-            self.parent.run_ended(run.log.place, outcome)
+            self.parent.run_ended(self.run.log.place, ended)
+        return ended
 
     def cut(self, reason: str) -> None:
         """End a run that was cancelled inside its middleware, unless its end was recorded already."""

@@ -49,7 +49,9 @@ def fold(log: JournalLog, place: str = "") -> Folded:
         reader.take(number, record)
     reader.finish()
     if reader.end is not None and reader.end.place:
-        return replace(fold(log, reader.end.place), end=reader.end)
+        found = fold(log, reader.end.place)
+        info = replace(found.info, run_id=begin.run_id or log.run_id, place=place)
+        return replace(found, info=info, end=reader.end)
     info = reader.info()
     spent = ledgers_of(log, len(log.records)).by_place.get(place)
     elapsed = next((one[3] for one in reversed(log.records) if one[0].__class__ is str), 0.0)
@@ -107,7 +109,9 @@ class _Reader(Mutable):
     def take(self, number: int, record: tuple[Any, ...]) -> None:
         first = record[0]
         if first.__class__ is not str:
-            if first is StepStarted and record[1] == self.place:
+            # Further model calls of a middleware are announced too, and have no reply of this name.
+            is_own = first is StepStarted and record[1] == self.place
+            if is_own and self.log.has(f"{self.place}ask {record[2]}"):
                 self._request = record[2], *record[4:]  # another one for this step replaces it
             return
         name = parse(first)

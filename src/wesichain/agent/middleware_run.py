@@ -97,15 +97,14 @@ class MiddlewareRun(Generic[OutT]):
     def _released(self, given: Outcome[OutT]) -> Outcome[OutT]:
         """Record the end of the run that began last, and with it that of the first; return the outcome."""
         outcome = self._drive.release(given)
-        if self._drive is not self._first and self._drive.outcome is not None:
-            self._first.end_as(self._drive.outcome)
-        return outcome
+        if self._drive is self._first or self._drive.outcome is None:
+            return outcome
+        ended = self._first.end_as(self._drive.outcome)
+        return ended if outcome is self._drive.outcome else outcome
 
-    def _failed(self, error: AgentError) -> Failed[OutT]:
+    def _failed(self, error: AgentError) -> Outcome[OutT]:
         failed = self._drive.fail(error)
-        if self._drive is not self._first:
-            self._first.end_as(failed)
-        return failed
+        return failed if self._drive is self._first else self._first.end_as(failed)
 
     async def step(self) -> Phase[OutT]:
         """Take one transition and return the next phase; the last one is what the middleware returned."""

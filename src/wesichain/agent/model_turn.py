@@ -42,11 +42,12 @@ class ModelTurn(Generic[OutT]):
     """
 
     __slots__ = (
-        "_asked", "_base", "_delay", "_is_prepared", "_is_sound", "_run", "_sent", "_stream", "context", "emitted", "follows", "is_asking", "last_content", "limit", "slots",
+        "_asked", "_base", "_delay", "_is_prepared", "_is_sound", "_number", "_run", "_sent", "_stream", "context", "emitted", "follows", "is_asking", "last_content", "limit", "slots",
     )  # fmt: skip
 
     _delay: float  # seconds before the next request
     _asked: int  # the number of messages of the last request that the log had
+    _number: int  # of the request that is under way
     _sent: int  # `emitted` before the last calls ended
     _base: int  # the number of messages that the run, or the agent it was handed to, began with
     limit: BudgetExceededError | None
@@ -60,7 +61,7 @@ class ModelTurn(Generic[OutT]):
         self._delay = 0.0
         self.limit = self.slots = self.context = None
         self.emitted = 0
-        self._asked = self._sent = 0
+        self._asked = self._sent = self._number = 0
         self._base = phase.trail.length
         self.follows = self.is_asking = self._is_sound = self._is_prepared = False
         self.last_content = ""
@@ -75,10 +76,11 @@ class ModelTurn(Generic[OutT]):
     def note_limit(self, limit: BudgetExceededError) -> None:
         """Record the limit that was met before a request, or while it was under way."""
         run = self._run
-        name = str(run.step if self.is_asking else run.step + 1)
-        if not run.log.has(f"limit {name}"):
-            run.refused(name, limit, steps=1 if self.is_asking and not run.tally.free else 0)
-        self.is_asking = False
+        if not self.is_asking:
+            run.refused(str(run.step + 1), limit)
+        else:
+            self.is_asking = False
+            run.refused(str(self._number), limit, steps=0 if run.tally.free else 1, step=run.step)
 
     def hand_over(self, thinking: Thinking[OutT]) -> None:
         """Continue as another agent, whose first request has no message of an earlier one."""
@@ -141,7 +143,7 @@ class ModelTurn(Generic[OutT]):
         request = self._request(phase)
         if request is None:
             return NO_REQUEST
-        number = run.step
+        number = self._number = run.step
         self.is_asking = True
         run.asked_at = run.now()
         if run.log.log.writer is not None:
@@ -289,13 +291,16 @@ class ModelTurn(Generic[OutT]):
         Limits, offers and views are not looked at again: what was done was permitted.
         """
         run = self._run
-        number = run.step + 1
-        is_limited = False
+        is_limited, before = False, run.step
         if self.limit is None:
-            self.limit = run.recorded_limit(str(number))
+            self.limit = run.recorded_limit(str(before + 1))
             is_limited = self.limit is not None
+            if run.step > before:  # it cut a request off
+                self.emitted = self._asked = phase.trail.length
+                self.follows = False
             if self.limit is not None and self.limit.owner is not run.account:
                 raise LimitAbove(self.limit, is_recorded=True)
+        number = run.step + 1
         known = run.log.find(f"ask {number}", Reply)
         if known is None:
             run.is_recorded = False
@@ -338,7 +343,7 @@ class ModelTurn(Generic[OutT]):
         is_dynamic = run.current_agent is not None and run.current_agent.is_dynamic
         if run.current_agent is not None:
             run.current_agent.offer_recorded()
-        if run.is_compared and self.limit is None and not is_dynamic and not run.log.log.index.has_options:
+        if run.is_compared and self.limit is None and not is_dynamic and not run.log.log.index.options:
             run.step = number
             fixed = run.settings
             asked = LlmRequest(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from wesichain.core.internal import SystemClock
+from wesichain.core import LlmRequest, LlmResponse
+from wesichain.core.internal import LlmTraits, SystemClock, replace
 from wesichain.errors import ConfigError, ReplayMismatchError
 from wesichain.journal.internal import JournalLog, Left, parse, revived
 
@@ -52,7 +53,7 @@ async def replay(
     log.reopened()
     log.strict = True
     log.refuse = _refusal(recorded)
-    options = RunOptions(deps=deps, model=model, place=RunPlace(log))
+    options = RunOptions(deps=deps, model=model or _recorded_model(log, agent), place=RunPlace(log))
     agent.check_recorded(first, options)
     return await agent.runtime.open_with(first.task, (), options).run_to_end()
 
@@ -74,6 +75,28 @@ async def _continued(
     first = recorded.begin_of("")
     assert first is not None, "it was checked"
     return await agent.runtime.open_with(first.task, (), options).run_to_end()
+
+
+class _RecordedModel:
+    """A stand-in for a model of which the log has the name: it has a price and cannot be called."""
+
+    def __init__(self, model: str, traits: LlmTraits) -> None:
+        self.model = model
+        self.traits = traits
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        raise ConfigError(f"only the name of {request.model!r} is recorded; pass model= to call it")
+
+
+def _recorded_model(log: JournalLog, agent: Agent[Any, Any]) -> _RecordedModel | None:
+    """A stand-in for the model that a run was given; None if it was that of the agent."""
+    first, given = log.begin_of(""), RunPlace(log).options.model
+    if first is None or not given:
+        return None
+    runtime = agent.runtime
+    has_final = any(spec.name.startswith("final_") and spec.name not in runtime.registry for spec in first.tools)
+    traits = replace(runtime.traits, native_output=not has_final, output_with_tools=True)
+    return _RecordedModel(first.model if given == first.own_model else given, traits)
 
 
 def _start_of(log: JournalLog, step: int) -> int | None:

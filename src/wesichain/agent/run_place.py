@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from wesichain.core.internal import Mutable, Spent, field
+from wesichain.core import ModelSettings
+from wesichain.core.internal import NO_SETTINGS, Mutable, Spent, Value, field
 from wesichain.errors import BudgetExceededError
-from wesichain.journal.internal import Begin, End, JournalLog
+from wesichain.journal.internal import Begin, End, Go, JournalLog
+from wesichain.policy import Budget
+
+
+class RecordedOptions(Value):
+    """Options of a run, as its log has them."""
+
+    model: str = ""
+    settings: ModelSettings | None = None
+    budget: Any = None
+
+    @property
+    def kept_budget(self) -> Budget | None:
+        """The budget, which is data in a log that was read."""
+        given = self.budget
+        return given if given is None or isinstance(given, Budget) else Budget.from_plain(given)
 
 
 class RunPlace(Mutable):
@@ -29,6 +45,29 @@ class RunPlace(Mutable):
     @property
     def has_ended(self) -> bool:
         return not self.log.strict and self.log.has(f"{self.place}end")
+
+    @property
+    def options(self) -> RecordedOptions:
+        """The model, the settings and the budget that the run was given, at its beginning or later."""
+        first = self.begin
+        if first is None:
+            return RecordedOptions()
+        made = RecordedOptions(first.own_model, first.settings, first.budget)
+        for number in () if self.place else self.log.index.options:
+            go: Go = self.log.body(number)
+            made = RecordedOptions(
+                go.own_model or made.model,
+                go.settings if made.settings is None else made.settings.merge(go.settings or NO_SETTINGS),
+                go.budget or made.budget,
+            )
+        return made
+
+    @property
+    def run_again(self) -> RunPlace | None:
+        """The place of the further run that ended this one, where a middleware ran the task again."""
+        number = self.log.number_of(f"{self.place}end")
+        place = "" if number is None else self.log.body(number).place
+        return RunPlace(self.log, place, self.link) if place else None
 
     @property
     def has_handoffs(self) -> bool:

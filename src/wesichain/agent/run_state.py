@@ -434,10 +434,10 @@ class RunState(Mutable, Generic[OutT]):
         there = fingerprint(expected) if isinstance(expected, LlmRequest) else expected
         if there and there != actual:
             raise ReplayMismatchError(
-                f"step {self.step + 1} of {self.name!r} sends another request than the recorded one: the model, "
+                f"step {self.step} of {self.name!r} sends another request than the recorded one: the model, "
                 f"the tools, the settings or the form of the answer differ; continue with the program that was "
                 f"recorded, or record anew",
-                step_id=self.step + 1,
+                step_id=self.step,
                 name=self.log.place + name,
                 expected=str(there),
                 actual=actual,
@@ -445,12 +445,17 @@ class RunState(Mutable, Generic[OutT]):
 
     # --- limits --------------------------------------------------------------------------------------
 
-    def refused(self, name: str, limit: BudgetExceededError, *, steps: int = 0) -> None:
-        """Record the refusal of an act by a limit; `steps` were spent by a request that it cut off."""
+    def refused(self, name: str, limit: BudgetExceededError, *, steps: int = 0, step: int = 0) -> None:
+        """Record the refusal of an act by a limit.
+
+        `steps` were spent by a request that it cut off, and `step` is then the number of the last step.
+        """
+        if self.log.has(f"limit {name}"):
+            return
         owner = limit.owner
         place = owner.place if isinstance(owner, Account) else self.log.place
         self.log.write(
-            f"limit {name}", Limit(limit.resource, float(limit.limit), float(limit.used), place, steps)
+            f"limit {name}", Limit(limit.resource, float(limit.limit), float(limit.used), place, steps, step)
         )
 
     def refuse_retry(self, name: str, refusal: Exception) -> None:
@@ -463,7 +468,7 @@ class RunState(Mutable, Generic[OutT]):
         known = self.log.find(f"limit {name}", Limit)
         if known is None:
             return None
-        self.step += known.steps
+        self.step = known.step or self.step
         return self.account.recorded(known.resource, known.limit, known.used, known.owner)
 
     # --- the policy --------------------------------------------------------------------------------

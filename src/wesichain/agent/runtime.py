@@ -216,8 +216,8 @@ class AgentRuntime(Generic[OutT]):
         writer = options.place.log.writer if options.place is not None else None
         name = _HERE if writer is None else writer.name
         if not is_first:
-            has_options = options.settings is not None or options.model is not None or bool(self._reported)
-            return Go(name, self.settings.name, self.settings.model, has_options)
+            settings, budget = options.settings, options.budget
+            return Go(name, self.settings.name, self.settings.model, self._reported, settings, budget)
         if self._writer is None or self._writer.writer != name:
             self._writer = Go(name, self.settings.name)
         return self._writer
@@ -259,6 +259,8 @@ class AgentRuntime(Generic[OutT]):
 
     def _for(self, given: RunOptions, before: str = "") -> AgentRuntime[OutT]:
         """The runtime for a run: this one, or a copy if the run has another model now or had one `before`."""
+        if given.model is None and self._reported:  # a copy for this run
+            return self
         model = given.model or self._models.known(before)
         return self if model is None else self.with_model(model)
 
@@ -379,6 +381,7 @@ class AgentRuntime(Generic[OutT]):
             own_model=info.model,
             tools=self.offered(),
             settings=info.settings,
+            wrapped=bool(self.run_middleware),
             state=_caller_state(info.state),
             counted=info.step,
             earlier=info.earlier,
@@ -403,7 +406,7 @@ class AgentRuntime(Generic[OutT]):
         """Open a run, with its options as one value. One that its log has is continued, or has ended."""
         place = self.place_of(task, given)
         first = place.begin
-        other = self._for(given, "" if first is None else first.own_model)
+        other = self._for(given, place.options.model)
         if other is not self:
             return other.open_with(task, history, replace(given, model=None, place=place))
         if first is not None:
@@ -439,18 +442,21 @@ class AgentRuntime(Generic[OutT]):
         """Open a run that its log has: it takes the recorded steps again, and goes on where they end."""
         if place.has_ended:
             return self._past(place, given)
-        if given.settings is not None or first.settings is not None:
-            settings = given.settings or ModelSettings()
-            settings = settings if first.settings is None else first.settings.merge(settings)
-            given = replace(given, settings=settings)
+        if place.log.refuse is not None and place.run_again is not None:  # a replay runs no middleware
+            return self.open_with(first.task, (), replace(given, place=place.run_again))
+        known, go = place.options, self._go_with(given, is_first=False)
+        settings = given.settings
+        if known.settings is not None:
+            settings = known.settings if settings is None else known.settings.merge(settings)
+        if settings is not None:
             check_settings(self.llm, self._given.settings.merge(settings))
-        recorded: Any = first.budget
-        if recorded is not None and not isinstance(recorded, Budget):
-            recorded = Budget.from_plain(recorded)
+        given = replace(given, settings=settings, budget=given.budget or known.kept_budget)
         idle = self._recorded_start(place, first, given)
         advised = () if first.advice is None else first.advice.tools
-        options = replace(given, budget=given.budget or recorded)
-        drive, middleware = self._drive(idle, place, first, options, Tally(advised=advised))
+        drive, middleware = self._drive(idle, place, first, given, Tally(advised=advised))
+        drive.go = None if place.link is not None else go
+        if place.log.refuse is not None:
+            middleware = ()
         start = partial(self._start_again, place, given, ()) if middleware else None
         return self._opened(drive, middleware, given, start)
 
@@ -530,13 +536,13 @@ class AgentRuntime(Generic[OutT]):
         first = log.begin_of("")
         if first is None:
             raise ConfigError("the outcome has no log; run the task again")
-        other = self._for(options, first.own_model)
+        other = self._for(options, RunPlace(log).options.model)
         if other is not self:
             return other.open_resumed(interrupted, decisions, replace(options, model=None))
         self.deps_of(options)
         log = log.continued(interrupted.until, clock)
         for token, decision in decisions.items():
-            log.answer(token, Answer(decision, by=options.by or ""))
+            log.answer(token, Answer(decision=decision, by=options.by or ""))
         log.reopened()
         place = RunPlace(log)
         return self.open_with(first.task, (), replace(options, place=place))
@@ -559,7 +565,7 @@ class AgentRuntime(Generic[OutT]):
             self._attach_reader(run, options, link)
         if phase.info.step or phase.trail.length > 2:  # a history: its ids are taken
             run.used_ids.update((call.id, None) for call in calls_before(phase))
-        go = None if link is not None else self._go_with(options, is_first=run.log.log.leg == 1)
+        go = None if link is not None else self._go_with(options, is_first=True)
         return Drive(run, phase, link, ModelTurn(run, phase, options.stream), first, go), middleware
 
     @property
@@ -639,7 +645,7 @@ class AgentRuntime(Generic[OutT]):
         for name in settings.other_models:
             account.price_of(name)  # a limited cost needs one
         may_change = self._may_change or place.has_handoffs
-        is_plain = not may_change and self._call_middleware is None and options.wrap is None
+        is_plain = not (may_change or account.limits_cost or self._call_middleware or options.wrap)
         backend = self._live if is_plain else self._backend(account, options, may_change=may_change)
         deps = options.deps
         if parent is not None or self.deps.is_declared or self.transfers:

@@ -112,6 +112,7 @@ class Begin(Value, omit_defaults=True):
     own_model: str = ""  # the model that was given for this run
     tools: tuple[ToolSpec, ...] = ()
     settings: ModelSettings | None = None
+    wrapped: bool = False  # middleware is around the run, and may return another outcome than the log has
     state: JsonValue = None
     counted: int = 0
     earlier: int = 0
@@ -127,8 +128,8 @@ class Begin(Value, omit_defaults=True):
 class Go(Value, omit_defaults=True):
     """A process begins to work on the run; without a writer, the run may go on.
 
-    `voids` are the names of entries that are made again. `has_options`: this leg of the work has another
-    model, or other settings, than the run began with.
+    `voids` are the names of entries that are made again. `own_model`, `settings` and `budget` are set if they
+    were given for this leg of the work: they hold for later ones too.
     """
 
     __always__: ClassVar[tuple[str, ...]] = ("writer",)
@@ -136,7 +137,9 @@ class Go(Value, omit_defaults=True):
     writer: str
     program: str = ""
     model: str = ""
-    has_options: bool = False
+    own_model: str = ""
+    settings: ModelSettings | None = None
+    budget: Any = None
     voids: tuple[str, ...] = ()
     by: str = ""
 
@@ -283,6 +286,7 @@ class Limit(Value, omit_defaults=True):
     used: float
     owner: str = ""
     steps: int = 0  # spent by a request that was cut off
+    step: int = 0  # the number of the last step, if a request was cut off
 
 
 class Check(Value, omit_defaults=True):

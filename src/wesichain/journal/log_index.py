@@ -36,11 +36,11 @@ class LogIndex:
         "_lock",
         "_log",
         "_unkeyed",
-        "has_options",
         "last",
         "lefts",
         "legs",
         "numbers",
+        "options",
         "questions",
         "size",
         "steps",
@@ -61,8 +61,8 @@ class LogIndex:
         self.last: int | None = None
         self.stop: int | None = None
         self.lefts: list[int] = []
+        self.options: list[int] = []  # where later legs of the work had options of their own
         self.legs = 0
-        self.has_options = False  # a later leg had another model or other settings
         self._unkeyed: dict[str, list[str]] = {}
 
     def runs_without_key(self, prefix: str) -> Sequence[str]:
@@ -124,7 +124,8 @@ class LogIndex:
         go: Go = self._log.body(number)
         self.last = number
         self.legs += 1
-        self.has_options = self.has_options or go.has_options
+        if go.own_model or go.settings is not None or go.budget is not None:
+            self.options.append(number)
         if not go.writer:  # somebody has resumed it; a process that begins to work is stopped too
             self.stop = None
         for voided in go.voids:

@@ -219,6 +219,9 @@ class Batch(Generic[OutT]):
         if isinstance(found, PreparedCall):
             return True
         self.slots[index] = found
+        if found.ok:  # an error is part of the next request
+            body = Result(call.name, found.value, found.parts, found.finish, provided=True)
+            run.log.write(f"call {self._name(call, 1)}", body)
         return False
 
     def _rule(self, prepared: PreparedCall) -> Rule:
@@ -464,6 +467,8 @@ class Batch(Generic[OutT]):
         """
         run, call = self.run, prepared.call
         opened = self._open.get(call.id)
+        if run.log.log.refuse is not None and self._take_wrapped(index, call):
+            return 0.0
         if opened is not None:
             if opened.failure is not None:
                 raise opened.failure
@@ -480,6 +485,20 @@ class Batch(Generic[OutT]):
             run.check_stop()  # the cancel of the run's own task reached the tool
         self._open.pop(call.id, None)
         return self._fail(index, prepared, result, error, None if opened is None else opened.limit)
+
+    def _take_wrapped(self, index: int, call: ToolCall) -> bool:
+        """In a replay: take the recorded result of an agent whose middleware may have changed its outcome."""
+        log, attempt = self.run.log, self.attempts[call.id]
+        known = log.find(f"call {self._name(call, attempt)}", Result)
+        inside = call_place(log.place, call.id, attempt)
+        begun = (log.log.begin_of(name.removesuffix("begin")) for name in log.log.names_inside(inside) if name.endswith("/begin"))
+        if known is None or known.fault is not None or not any(one is not None and one.wrapped for one in begun):
+            return False
+        opened = self._open.pop(call.id, None)
+        if opened is not None:
+            opened.close()
+        self.slots[index] = _observed(call, known)
+        return True
 
     async def _wait_for(self, call: ToolCall, error: Exception | None) -> None:
         """Mark a call as waiting because of something inside it, after the runs inside have ended."""

@@ -294,7 +294,7 @@ class RecordingReader:
             self.problems.append(f"{plain.get('entries')} entries were not recorded: {plain.get('reason')}")
         elif not (is_object(plain) and plain.get("kind") == RecordedEnd.kind):
             try:
-                self._decoder.take(entry_from_plain(plain))
+                self.log.records += self._decoder.take(entry_from_plain(plain))
             except CodecError as error:
                 self.problems.append(f"line {self._line} is no entry: {error}")
 
