@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypedDict
 from wesichain.context import ContextView
 from wesichain.core import ModelSettings, StrategySource
 from wesichain.core.internal import Advice, CancellationToken, Clock
+from wesichain.journal import Journal, Journals
 from wesichain.middleware import Middleware
 from wesichain.policy import Budget, PolicyEngine
 from wesichain.tools import ToolContext

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, cast, overload
 
@@ -17,6 +18,7 @@ from wesichain.core.internal import (
     Advice,
     CancellationToken,
     Decision,
+    Suspended,
     advise,
     around,
     positions_of,
@@ -24,9 +26,10 @@ from wesichain.core.internal import (
     running_loop,
 )
 from wesichain.errors import ConfigError, ConversationError
-from wesichain.journal.internal import Begin
+from wesichain.journal import Journals
+from wesichain.journal.internal import Begin, register_result
 from wesichain.policy import SelfCorrect
-from wesichain.tools import Effect, RunContext, ToolRegistry
+from wesichain.tools import Effect, RunContext, ToolContext, ToolRegistry
 from wesichain.tools.internal import Offered
 
 from .drive import OpenRun
@@ -53,7 +56,9 @@ if TYPE_CHECKING:
     from .capability import Capabilities, Capability
     from .handoffs.handoff import Actor, Handoff
     from .keywords import CommonKeywords, ConversationKeywords, LoopKeywords
+    from .memory.stores import RunMemory
     from .results.stream import RunSteps, RunStream
+    from .run_place import RunPlace
 
 OutT = TypeVar("OutT", default=Any)
 DepsT_contra = TypeVar("DepsT_contra", contravariant=True, default=Any)
@@ -201,8 +206,15 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         history: Sequence[Message] = (),
         **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> RunResult[OutT]:
-        """Run a task to its answer. If the run does not complete, it raises an error with the outcome."""
-        return result_of(await self.outcome(task, history, **options))
+        """Run a task to its answer. If the run does not complete, it raises an error with the outcome.
+
+        In journals (`journals=`), the same line with the same `run_id` continues the run in any process, or
+        returns the result that it had.
+        """
+        outcome = await self.outcome(task, history, **options)
+        if "parent" in options:
+            _suspend(options["parent"], outcome)
+        return result_of(outcome)
 
     def run_sync(
         self,
@@ -258,7 +270,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         """Run a task step by step: `async with agent.iterate(task) as run: async for phase in run: ...`."""
         from .results.stream import RunSteps
 
-        return RunSteps(lambda: self._open(task, history, options), self._ended_of(options))
+        return RunSteps(self._opened(task, history, options), self._ended_of(options))
 
     def outcome(
         self,
@@ -269,29 +281,63 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         """Run a task and return the phase in which it ends. Unlike `run()`, it does not raise on failure."""
         if "conversation" in options or self._playbook is not None or self._asks_for_instructions:
             return self._prepared(task, history, options)
+        if self._journals_of(options) is not None:
+            return self._prepared(task, history, options)
         given = run_options(options) if options else NO_OPTIONS
         return self.runtime.open_with(task, history, given).run_to_end()
 
     async def _prepared(
-        self, task: Task, history: Sequence[Message], options: ConversationKeywords[DepsT_contra]
+        self, task: Task | None, history: Sequence[Message], options: ConversationKeywords[DepsT_contra]
     ) -> Outcome[OutT]:
-        """Run a task that has a conversation, a playbook, or instructions made by a function."""
-        run = await self._open(task, history, options)
-        was_over = run.outcome is not None
-        outcome = await run.run_to_end()
-        if not was_over:
-            await self._ended_of(options)(outcome)
-        return outcome
+        """Run a task that has a conversation, a playbook, journals, or instructions made by a function."""
+        journals = self._journals_of(options)
+        while True:
+            async with self._opened(task, history, options) as run:
+                was_over = run.outcome is not None
+                outcome = await run.run_to_end()
+                if not was_over:
+                    await self._ended_of(options)(outcome)
+            if journals is None:
+                return outcome
+            from .journaled import goes_on
 
-    async def _open(
-        self, task: Task, history: Sequence[Message], options: ConversationKeywords[DepsT_contra]
-    ) -> OpenRun[OutT]:
-        """Open a run that has not begun, with its instructions, advice and history."""
-        rest: Any = {**options}
+            options = {**options, "run_id": outcome.run_id}
+            if not await goes_on(journals, outcome):
+                return outcome
+
+    def _journals_of(self, options: ConversationKeywords[DepsT_contra]) -> Journals | None:
+        """Where the log of a run is stored; None for a run inside another, whose log it is part of."""
+        if options.get("parent") is not None or options.get("place") is not None:
+            return None
+        return options.get("journals") or self.runtime.journals
+
+    @asynccontextmanager
+    async def _opened(
+        self, task: Task | None, history: Sequence[Message], options: ConversationKeywords[DepsT_contra]
+    ) -> AsyncGenerator[OpenRun[OutT]]:
+        """Open a run, with its instructions, advice and history, in its journals if it has any."""
+        journals, rest = self._journals_of(options), cast("dict[str, Any]", {**options})
         conversation = memory_in(rest)
         given = run_options(rest)
-        place = self.runtime.place_of(task, given)
-        given = replace(given, place=place)
+        if journals is None:
+            assert task is not None, "only a run in journals is continued without its task"
+            given = replace(given, place=self.runtime.place_of(task, given))
+            yield await self.open_in_place(task, history, given, conversation)
+            return
+        from .journaled import journaled  # loaded with the first run in journals
+
+        async with journaled(self, journals, task, history, given, conversation) as run:
+            yield run
+
+    async def open_in_place(
+        self,
+        task: Task,
+        history: Sequence[Message],
+        given: RunOptions,
+        conversation: RunMemory | None = None,
+    ) -> OpenRun[OutT]:
+        """Open a run in its place in a log: one that the log has is continued."""
+        place: RunPlace = given.place
         if place.begin is not None:
             return self.runtime.open_with(task, (), given)  # the run has its instructions and history already
         if conversation is not None:
@@ -345,7 +391,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     async def _instruct(self, task: str, given: RunOptions, run_id: str) -> str | None:
         """The instructions of a run that has not begun."""
         parent = given.parent
-        scope = () if parent is None else (*parent.scope, parent.agent)
+        scope = (*parent.scope, parent.agent) if isinstance(parent, ToolContext) else ()
         token, deps = given.cancellation or CancellationToken(), self.runtime.deps_of(given)
         ctx = RunContext(run_id, 0, token, deps=deps, agent=self.name, scope=scope)
         return await self.prompt(task, ctx)
@@ -380,17 +426,30 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
 
     async def resume(
         self,
-        interrupted: Interrupted[OutT],
+        run: Interrupted[OutT] | str,
         decisions: Mapping[str, Decision] | None = None,
         **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> RunResult[OutT]:
         """Resume an interrupted run, with a decision for each call that waits for one.
 
-        `interrupted` is the outcome of a `RunInterruptedError`.
+        `run` is the outcome of a `RunInterruptedError`, or the id of a run in journals, which is also
+        continued if it was stopped or has failed. `by` is who decides.
         """
+        journals, run_id = self._journals_of(options), run if isinstance(run, str) else run.run_id
+        if isinstance(run, Interrupted):
+            journals = run.info.log.journals
+        elif journals is None:
+            raise ConfigError(f"resume({run!r}): the run is in journals: pass journals=, or Agent(journals=)")
+        if journals is not None:
+            from .journaled import prepare_resume
+
+            await prepare_resume(self, journals, run_id, decisions, options.get("by"))
+            own: Any = {**options, "journals": journals, "run_id": run_id}
+            return result_of(await self._prepared(None, (), own))
+        assert isinstance(run, Interrupted), "it has no journals"
         rest: Any = {**options}
         memory_in(rest)
-        outcome = await self.runtime.resume(interrupted, decisions, **rest)
+        outcome = await self.runtime.resume(run, decisions, **rest)
         await self._ended_of(options)(outcome)
         return result_of(outcome)
 
@@ -435,6 +494,25 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
 
         described = description or self.description or f"Ask the agent {self.name!r}."
         return AgentTool(self, name=name or self.name, description=described, effect=effect, takes=input_type)
+
+
+def _suspend(parent: Any, outcome: Outcome[Any]) -> None:
+    """Suspend the function that an agent runs inside, if the agent waits for something."""
+    link = getattr(parent, "link", None)
+    if not isinstance(outcome, Interrupted) or not getattr(link, "suspends", False):
+        return
+    info = outcome.info
+    if outcome.pending or info.log.waits(info.place) or parent.cancellation.cancelled:
+        raise Suspended(f"the agent {info.agent!r} waits: {outcome.reason}")
+
+
+def _result_in(log: Any) -> RunResult[Any]:
+    from .journaled import result_in  # loaded with the first result that is read
+
+    return result_in(log)
+
+
+register_result("agent", _result_in)
 
 
 def _show_options() -> None:

@@ -23,7 +23,7 @@ log, in another process too: it takes the same steps, and goes on where the log 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Generator, Iterator, Sequence
+from collections.abc import Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -168,14 +168,14 @@ class Drive(Mutable, Generic[OutT]):
     def begin(self) -> None:
         """Record that the run starts; of a run inside something that goes on, announce it."""
         run, self._has_begun = self.run, True
-        if self.go is not None:
-            run.log.write(f"go {run.log.log.leg}", self.go)
         if not run.log.is_recorded:
             tools = run.specs()
             first = self.first if tools is self.first.tools else replace(self.first, tools=tools)
             run.log.write("begin", first)
         elif self.parent is not None:
             run.log.resumed(self.phase.info, run.settings.model)
+        if self.go is not None:
+            run.log.write(f"go {run.log.log.leg}", self.go)
 
     @property
     def task(self) -> Any:
@@ -185,7 +185,7 @@ class Drive(Mutable, Generic[OutT]):
 
     def begin_with(self, idle: Idle[OutT], first: Begin) -> None:
         """Replace the first phase, for middleware that changes the task."""
-        self.phase, self.first = idle, first
+        self.phase, self.first = idle, replace(first, given=self.first.given or self.first.task)
 
     def stop(self, reason: str) -> None:
         """Interrupt the run between two steps. It can be resumed."""
@@ -319,9 +319,11 @@ class Drive(Mutable, Generic[OutT]):
 
     def _wait(self, phase: Acting[OutT], batch: Batch[OutT]) -> Interrupted[OutT]:
         """Interrupt this run because people have to decide on its calls, or because runs inside them wait."""
+        log = self.run.log
         self.run.check_stop()
-        pending = self.run.log.pending()
-        return self._interrupt(phase, _reason_of(pending) if pending else batch.why_waiting)
+        pending = log.pending()
+        reason = _reason_of(pending) if pending else _kinds_of(log.log.waits(log.place)) or batch.why_waiting
+        return self._interrupt(phase, reason)
 
     def _interrupt(self, phase: Active[OutT], reason: str) -> Interrupted[OutT]:
         run = self.run
@@ -628,6 +630,11 @@ def calls_before(phase: AnyPhase) -> Iterator[ToolCall]:
         yield from message.tool_calls
     if phase.info.opened_by:  # a handoff may have dropped messages
         yield from (item.call for item in phase.steps if isinstance(item, Action))
+
+
+def _kinds_of(waits: Sequence[Mapping[str, Any]]) -> str:
+    """What a run waits for, beside people: "signal", "time" or both."""
+    return ", ".join(sorted({str(wait["kind"]) for wait in waits}))
 
 
 def _reason_of(pending: Sequence[PendingCall]) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypedDict
 from wesichain.context import ContextView
 from wesichain.core import ModelSettings, StrategySource
 from wesichain.core.internal import Advice, CancellationToken, Clock
+from wesichain.journal import Journal, Journals
 from wesichain.middleware import Middleware
 from wesichain.policy import Budget, PolicyEngine
 from wesichain.tools import ToolContext
@@ -48,6 +49,7 @@ class LoopKeywords(TypedDict, Generic[OutT, DepsT], total=False):
     handoffs: Sequence[Actor | Handoff]
     settings: ModelSettings
     flow: Flow | None
+    journals: Journals | None
     redactor: Redactor | None
     clock: Clock | None
     new_id: Callable[[], str] | None
@@ -80,10 +82,11 @@ class RunKeywords(TypedDict, Generic[DepsT], total=False):
     budget: Budget | None
     settings: ModelSettings | None
     cancellation: CancellationToken | None
-    parent: ToolContext | None
+    parent: ToolContext | Journal | None
     events: Sinks
     stream: bool
     run_id: str | None
+    journals: Journals | None
     instructions: str | None
     advice: Advice | None
     key: str | None

@@ -18,6 +18,7 @@ from wesichain.context.internal import are_views
 from wesichain.core import EventSink, ModelSettings
 from wesichain.core.internal import NO_SETTINGS, Advice, CancellationToken, Clock, Value
 from wesichain.errors import ConfigError, PolicyConfigError
+from wesichain.journal import Journal, Journals
 from wesichain.middleware import Middleware
 from wesichain.platform.processes import after_fork
 from wesichain.policy import Budget, FailFast, PolicyEngine
@@ -73,6 +74,7 @@ class AgentOptions(Value, Generic[OutT, DepsT]):
     type of a run's deps; None accepts any. `default_policy`: the policy for models without a preference.
     `settings`: settings of the model: temperature, length, reasoning, tool choice and so on.
     `flow`: asks a person before a call whose values come from text of strangers (see `Flow`).
+    `journals`: where the logs of runs are stored, unless a run has its own.
     `redactor`: removes secrets from events for sinks, in place of the default one. `clock`: the source of
     time. `new_id`: makes the ids of runs without a `run_id`. `name`: the name of the agent in events.
     """
@@ -96,6 +98,7 @@ class AgentOptions(Value, Generic[OutT, DepsT]):
     default_policy: PolicyEngine = FailFast()
     settings: ModelSettings = NO_SETTINGS
     flow: Flow | None = None
+    journals: Journals | None = None
     redactor: Redactor | None = None
     clock: Clock | None = None
     new_id: Callable[[], str] | None = None
@@ -145,6 +148,10 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "a ModelSettings, such as ModelSettings(temperature=0.2)",
     ),
     "flow": (lambda value: value is None or isinstance(value, Flow), "a Flow, such as Flow(), or None"),
+    "journals": (
+        lambda value: value is None or isinstance(value, Journals),
+        "journals, such as SqliteJournals(path)",
+    ),
     "handoffs": (
         lambda value: isinstance(value, list | tuple),
         "a list of agents, or of Handoff(agent, ...)",
@@ -161,8 +168,9 @@ class RunOptions(Value, Generic[DepsT]):
     keeps its model, budget and settings.
     `cancellation`: a token that stops the run; the run never cancels it. `parent`: the context of the call
     that this run is part of: the run spends from that run's account, is part of its log and waits with it.
-    `events`: further sinks. `stream`: emit text as it arrives. `run_id`: the id of the run. `instructions`:
-    used in place of the agent's. `advice`: lessons of earlier runs, added below the instructions.
+    `events`: further sinks. `stream`: emit text as it arrives. `run_id`: the id of the run. `journals`: where
+    its log is stored; the same line with the same id continues the run, or returns the result that it had.
+    `instructions`: used in place of the agent's. `advice`: lessons of earlier runs, added below the instructions.
     `key`: the name of the run in that call, by which it is found again when the call is made again. `by`: who
     asks for the run, or decides. `clock` is the source of time; `wrap` wraps the model and the tools;
     `on_open` is called with the `Drive`; `place` is the place of the run in a log, if it has one already.
@@ -173,10 +181,11 @@ class RunOptions(Value, Generic[DepsT]):
     budget: Budget | None = None
     settings: ModelSettings | None = None
     cancellation: CancellationToken | None = None
-    parent: ToolContext | None = None
+    parent: ToolContext | Journal | None = None
     events: Sinks = None
     stream: bool = False
     run_id: str | None = None
+    journals: Journals | None = None
     instructions: str | None = None
     advice: Advice | None = None
     key: str | None = None
@@ -196,11 +205,15 @@ NO_OPTIONS = RunOptions()
 _INTERNAL = frozenset({"default_policy", "on_open", "place", "wrap"})
 
 # The types of the options of a run; only options that are given are checked.
-_RUN_CHECKS: dict[str, tuple[type, str]] = {
+_RUN_CHECKS: dict[str, tuple[Any, str]] = {
     "budget": (Budget, "a Budget, such as Budget(steps=5)"),
     "settings": (ModelSettings, "a ModelSettings, such as ModelSettings(temperature=0.2)"),
     "cancellation": (CancellationToken, "a CancellationToken"),
-    "parent": (ToolContext, "the ToolContext of the call that runs the agent"),
+    "parent": (
+        (ToolContext, Journal),
+        "the context of the call, or the Journal of the function, that runs the agent",
+    ),
+    "journals": (Journals, "journals, such as SqliteJournals(path)"),
     "run_id": (str, "a text"),
     "instructions": (str, "a text"),
     "key": (str, "a text"),

@@ -34,11 +34,14 @@ from wesichain.core.internal import (
     turn_of,
 )
 from wesichain.errors import AgentError, CodecError
+from wesichain.journal import Pending
 from wesichain.journal.internal import (
     JournalLog,
+    Left,
     entry_from_plain,
     events_of,
     log_to_plain,
+    pending_of,
     read_log,
     revived,
 )
@@ -212,6 +215,12 @@ class Interrupted(_Ended[OutT]):
     reason: str
     pending: tuple[PendingCall, ...] = ()
     until: int = 0  # the number of records that the log had at the end
+
+    @property
+    def waits(self) -> tuple[Pending, ...]:
+        """All that the run waits for: the questions of `pending`, signals and moments."""
+        last = self.info.log.last
+        return tuple(map(pending_of, last.waits)) if isinstance(last, Left) else ()
 
 
 def _rebuild(phase: Any, fields: tuple[Any, ...]) -> Any:

@@ -94,7 +94,9 @@ def _recorded_model(log: JournalLog, agent: Agent[Any, Any]) -> _RecordedModel |
     if first is None or not given:
         return None
     runtime = agent.runtime
-    has_final = any(spec.name.startswith("final_") and spec.name not in runtime.registry for spec in first.tools)
+    has_final = any(
+        spec.name.startswith("final_") and spec.name not in runtime.registry for spec in first.tools
+    )
     traits = replace(runtime.traits, native_output=not has_final, output_with_tools=True)
     return _RecordedModel(first.model if given == first.own_model else given, traits)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 from typing_extensions import Unpack
 
 from wesichain.context.internal import counter_of
-from wesichain.core import Content, Message, ModelSettings, Role, ToolCallingLlm, ToolSpec
+from wesichain.core import Content, Message, Role, ToolCallingLlm, ToolSpec
 from wesichain.core.internal import (
     Advice,
     CancellationToken,
@@ -32,7 +32,7 @@ from wesichain.journal.internal import FORMAT, Answer, Begin, Go, JournalLog, nu
 from wesichain.middleware import Middleware
 from wesichain.policy import Budget, ObserveErrors, find_price
 from wesichain.policy.internal import Account
-from wesichain.tools import Tool, ToolRegistry, ToolSet
+from wesichain.tools import Tool, ToolContext, ToolRegistry, ToolSet
 
 from .backend import Backend, LiveBackend
 from .calls.questions import check_all_decided
@@ -110,6 +110,7 @@ class AgentRuntime(Generic[OutT]):
         counter_of(given.context)  # raises here, not in the first run, if the views count in different ways
         self._given = given
         self.deps = Deps(given.deps_type)
+        self.journals = given.journals  # where the logs of runs are stored that have no journals of their own
         self.run_middleware: Sequence[Middleware] = ()  # around whole runs
         self._call_middleware: tuple[Any, ...] | None = None
         if given.middleware:
@@ -268,7 +269,7 @@ class AgentRuntime(Generic[OutT]):
         """The deps of a run, its own or its caller's; the wrong type is a `ConfigError`."""
         deps = options.deps
         if deps is None and options.parent is not None:
-            deps = options.parent.deps
+            deps = getattr(options.parent, "deps", None)
         self.deps.check(deps, self.settings.name, needed=needed)
         if self.transfers:
             from .handoffs.current_agent import check_deps  # loaded with the first handoff
@@ -306,6 +307,10 @@ class AgentRuntime(Generic[OutT]):
             raise ConfigError("key= names a run inside a call: pass parent= too, the context of the call")
         run_id = given.run_id or (task.info.run_id if type(task) is Idle else self._new_id())
         return RunPlace(JournalLog(run_id, clock))
+
+    def new_run_id(self) -> str:
+        """An id for a run that was given none."""
+        return self._new_id()
 
     @property
     def traits(self) -> LlmTraits:
@@ -381,6 +386,7 @@ class AgentRuntime(Generic[OutT]):
             own_model=info.model,
             tools=self.offered(),
             settings=info.settings,
+            typed=bool(self.settings.judge.output.members),
             wrapped=bool(self.run_middleware),
             state=_caller_state(info.state),
             counted=info.step,
@@ -621,7 +627,7 @@ class AgentRuntime(Generic[OutT]):
         scope: tuple[str, ...] = ()
         if link is not None:  # it has the clock of the run above
             clock, above, scope = clock or link.clock, link.account, link.scope
-        elif parent is not None and isinstance(parent.budget, Account):
+        elif isinstance(parent, ToolContext) and isinstance(parent.budget, Account):
             above = parent.budget  # the account of a graph, which is no run
         settings = self.settings if clock is None else replace(self.settings, clock=clock)
         token = options.cancellation

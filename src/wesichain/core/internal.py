@@ -112,6 +112,7 @@ from .spending import Spent as Spent
 from .spending import cost_of as cost_of
 from .spending import is_price as is_price
 from .spending import unchecked_usage as unchecked_usage
+from .suspended import Suspended as Suspended
 from .transcript import Transcript as Transcript
 from .transcript import text_of as text_of
 from .transcript import tool_message as tool_message

@@ -120,8 +120,10 @@ class Projection:
             advice = body.advice
             yield AdviceShown, 0, advice.shown, advice.text, advice.held, "", advice.tools
 
-    def _go(self, _: Name, body: Go) -> Iterator[Form]:
-        """A resumed run; its first leg begins with its first entry."""
+    def _go(self, name: Name, body: Go) -> Iterator[Form]:
+        """A resumed run; the first leg of the work begins with the first entry."""
+        if name.rest == "1" or not body.writer:
+            return
         decided, self._decided = tuple(self._decided), []
         self._models[""] = body.model
         first = self._begin_of_run

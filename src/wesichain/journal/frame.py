@@ -4,17 +4,46 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Protocol
 
-from wesichain.core.internal import CancellationToken, Clock
+from wesichain.core.internal import CancellationToken, Clock, Suspended
 from wesichain.errors import ConfigError, RunEndedError
 from wesichain.policy.internal import Account
 
 from .claims import Claims
 from .log import JournalLog
-from .suspended import Suspended
 from .uniques import Uniques
+from .waiting import wait_for
+
+
+class Frame(Protocol):
+    """What a `Journal` stands on: the log, and what may be done in it now."""
+
+    @property
+    def log(self) -> JournalLog: ...
+
+    @property
+    def token(self) -> CancellationToken | None: ...
+
+    @property
+    def uniques(self) -> Uniques | None: ...
+
+    def acting(self, name: str) -> AbstractAsyncContextManager[None]:
+        """An act that the log does not have. Raises if none may begin."""
+        ...
+
+    def check_act(self, name: str) -> None:
+        """Raise if an act that the log does not have may not begin."""
+        ...
+
+    async def pause(self, place: str, kind: str, name: str, due: float | None) -> None:
+        """Wait for a signal or a moment, or raise `Suspended`, so that this leg of the work ends."""
+        ...
+
+    def link_at(self, place: str) -> Any:
+        """What agents, graphs and functions need that run inside a place."""
+        ...
 
 
 class Stopping(Suspended):
@@ -33,12 +62,11 @@ class RunFrame:
         *,
         token: CancellationToken | None,
         account: Account | None = None,
-        uniques: Uniques | None = None,
     ) -> None:
         self.log = log
         self.token = token
         self.account = account
-        self.uniques = uniques
+        self.uniques: Uniques | None = None if log.journals is None else log.journals.uniques
         self.failure: Exception | None = None  # a mistake of the program, in a run inside
         self._links: dict[str, FrameLink] = {}
         self._has_ended = False
@@ -76,6 +104,11 @@ class RunFrame:
             raise self.log.refuse(name)
         if self.token.cancelled:
             raise Stopping(self.token.reason or "stopped")
+
+    async def pause(self, place: str, kind: str, name: str, due: float | None) -> None:
+        """Note what the run waits for, and end this leg of the work on it."""
+        self.log.wait(place, wait_for(kind, name, at=due))
+        raise Suspended(f"the run {self.log.run_id!r} waits for the {kind} {name!r}")
 
     def link_at(self, place: str) -> FrameLink:
         """What runs inside a place of this function need of it."""

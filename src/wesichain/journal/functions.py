@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from wesichain.core import JsonValue, to_json
-from wesichain.core.internal import CancellationToken, Value, parse_json
+from wesichain.core.internal import CancellationToken, Suspended, Value, parse_json
 from wesichain.errors import (
     CodecError,
     ConfigError,
@@ -21,12 +21,10 @@ from wesichain.policy.internal import Account
 from wesichain.store import StoreUnavailableError
 
 from .entries import FORMAT, Begin, End, Go, Left
-from .exceptions import fault_of, revived
+from .exceptions import fault_of
 from .frame import RunFrame
 from .journal import Journal
 from .log import JournalLog
-from .suspended import Suspended
-from .uniques import Uniques
 from .waiting import Waiting, pending_of
 
 _UNLIMITED = 2**62  # steps of a function's budget that limits none
@@ -73,12 +71,10 @@ class FunctionProgram:
                 f"run_id, or leave the arguments as they were"
             )
 
-    async def leg(
-        self, log: JournalLog, token: CancellationToken, uniques: Uniques
-    ) -> FunctionReturned | Waiting:
+    async def leg(self, log: JournalLog, token: CancellationToken) -> FunctionReturned | Waiting:
         """Run the function over its log, to its end or until it waits. Raises what the function raises."""
         begin = self._begin(log)
-        frame = RunFrame(log, token=token, account=self._account(begin, log), uniques=uniques)
+        frame = RunFrame(log, token=token, account=self._account(begin, log))
         try:
             value = self._function(Journal(frame), *self._args, **self._kwargs)
             value = await value if inspect.isawaitable(value) else value
@@ -195,13 +191,3 @@ def _leave(log: JournalLog, token: CancellationToken, reason: str) -> Waiting:
     waits = log.waits()
     log.write(f"left {log.leg}", Left("waiting", waits, log.unclaimed))
     return Waiting(log.run_id, reason, tuple(map(pending_of, waits)))
-
-
-def value_in(log: JournalLog) -> Any:
-    """The value of a function whose run has ended. Raises the error of one that has failed."""
-    number = log.number_of("end")
-    assert number is not None, "the run has ended"
-    end: End = log.body(number)
-    if end.fault is not None:
-        raise revived(end.fault)
-    return end.value

@@ -9,18 +9,16 @@ from secrets import token_hex
 from typing import Any, Literal, TypeAlias, TypeVar, cast, overload
 
 from wesichain.core import JsonValue
-from wesichain.core.internal import CancellationToken, Value, abandon, to_plain
+from wesichain.core.internal import CancellationToken, Suspended, Value, abandon, to_plain
 from wesichain.errors import ConfigError, WaitTimeoutError
 from wesichain.policy import Backoff
 
 from .entries import Answer, Asked, End, Left, Received, Say, Sleep, Woke
 from .entry_names import escape
 from .expected import Expected
-from .frame import FrameLink, RunFrame
+from .frame import Frame
 from .log import JournalLog, answer_of
 from .steps import FunctionStep, Reconcile, perform
-from .suspended import Suspended
-from .waiting import wait_for
 
 T = TypeVar("T")
 Effect: TypeAlias = Literal["idempotent", "once", "pure"]
@@ -50,11 +48,13 @@ class Journal:
     one, what has been done is not done again: its value is taken from the log.
     """
 
-    __slots__ = ("_frame", "_place", "_used")
+    __slots__ = ("_frame", "_once_place", "_place", "_used")
 
-    def __init__(self, frame: Any, place: str = "") -> None:
-        self._frame: RunFrame = frame  # which `Journals` alone makes
+    def __init__(self, frame: Any, place: str = "", once_place: str | None = None) -> None:
+        """`once_place` is where steps stand that are done once, if that is another place."""
+        self._frame: Frame = frame  # which the framework alone makes
         self._place = place
+        self._once_place = place if once_place is None else once_place
         self._used: set[str] = set()
 
     @property
@@ -68,7 +68,7 @@ class Journal:
         return self._frame.token or CancellationToken()
 
     @property
-    def link(self) -> FrameLink:
+    def link(self) -> Any:
         """What agents, graphs and functions need that run with `parent=` this journal."""
         return self._frame.link_at(self._place)
 
@@ -79,7 +79,8 @@ class Journal:
     def below(self, name: str) -> Journal:
         """A part of the journal with names of its own: those of steps inside it can be used again."""
         self._use(f"below {name}", name)
-        return Journal(self._frame, f"{self._place}{escape(name)}/")
+        own = f"{escape(name)}/"
+        return Journal(self._frame, self._place + own, self._once_place + own)
 
     def _use(self, name: str, shown: str) -> None:
         """Take a name, which can be used once."""
@@ -141,7 +142,7 @@ class Journal:
         step = FunctionStep(name, function, effect, unique, reconcile, retry)
         step.check()
         self._use(f"perform {name}", name)
-        return await perform(self._frame, self._place, step)
+        return await perform(self._frame, self._once_place if step.is_once else self._place, step)
 
     # --- waiting ---------------------------------------------------------------------------------
 
@@ -210,7 +211,7 @@ class Journal:
     async def _check_open(self, asked: Asked) -> None:
         """Raise `Suspended` as long as a question can be answered."""
         if asked.expires_at is None or await self._log.now() < asked.expires_at:
-            raise self._suspended(f"the answer to {asked.name!r}")
+            raise Suspended(f"the run {self.run_id!r} waits for the answer to {asked.name!r}")
 
     async def _append_first(self, name: str, body: Value) -> None:
         """Append an entry, unless somebody else has appended one of this name."""
@@ -244,12 +245,10 @@ class Journal:
         log, entry = self._log, f"{self._place}heard {own}"
         self._frame.check_act(entry)
         due = None if timeout is None else await self._due(f"{self._place}wait {own}", timeout)
-        found = log.next_signal(name)
-        if found is None:
-            if due is None or await log.now() < due:
-                raise self._wait("signal", name, due)
-            if log.writer is not None:
-                await log.writer.look()  # one that came in time, and was not read yet
+        while (found := log.next_signal(name)) is None and (due is None or await log.now() < due):
+            await self._frame.pause(self._place, "signal", name, due)
+        if found is None and log.writer is not None:
+            await log.writer.look()  # one that came in time, and was not read yet
             found = log.next_signal(name)
         heard = Received(expired=True) if found is None else Received(found)
         log.write(entry, heard)
@@ -267,9 +266,8 @@ class Journal:
             log.find(f"{self._place}sleep {own}", Sleep)
             return
         due = await self._due(f"{self._place}sleep {own}", moment)
-        now = await log.now()
-        if now < due:
-            raise self._wait("time", name, due)
+        while (now := await log.now()) < due:
+            await self._frame.pause(self._place, "time", name, due)
         self._frame.check_act(f"{self._place}woke {own}")
         log.write(f"{self._place}woke {own}", Woke(now))
 
@@ -290,14 +288,6 @@ class Journal:
             return moment.timestamp()
         seconds = moment.total_seconds() if isinstance(moment, timedelta) else moment
         return await self._log.now() + seconds
-
-    def _wait(self, kind: str, name: str, due: float | None) -> Suspended:
-        """Note what the run waits for, and return the exception to raise."""
-        self._log.wait(self._place, wait_for(kind, name, at=due))
-        return self._suspended(f"the {kind} {name!r}")
-
-    def _suspended(self, what: str) -> Suspended:
-        return Suspended(f"the run {self.run_id!r} waits for {what}")
 
     async def gather(self, *awaitables: Awaitable[Any]) -> list[Any]:
         """The results of all, side by side. What waits lets the others finish, and so does what fails."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from secrets import token_hex
 from typing import Any, Self, TypeAlias, TypeVar, overload
 
 from wesichain.core import JsonValue, to_json
-from wesichain.core.internal import Clock, SystemClock, Value, parse_json, replace, running_loop
+from wesichain.core.internal import Clock, Decision, SystemClock, Value, parse_json, replace, running_loop
 from wesichain.errors import (
-    ApprovalExpiredError,
     CodecError,
     ConfigError,
     JournalConflictError,
@@ -22,13 +22,14 @@ from wesichain.errors import (
 from wesichain.policy import Budget
 from wesichain.store import Entry, LogConflictError, LogInfo, Logs, Query
 
-from .entries import Answer, Asked, End, Go, Left, Say, Stop
-from .expected import check_answer
+from .answers import checked_answer
+from .entries import Asked, End, Go, Left, Say, Stop
 from .frame import RunFrame
-from .functions import FunctionProgram, FunctionReturned, value_in
+from .functions import FunctionProgram, FunctionReturned
 from .journal import Journal
 from .log import JournalLog
 from .opening import OpenedLog, Working
+from .results import result_in
 from .sealing import Cipher, opened, sealed
 from .summaries import cost_between, has_come, summary_of
 from .uniques import Uniques
@@ -38,6 +39,7 @@ from .written import entry_for, read_log
 
 T = TypeVar("T")
 Entering: TypeAlias = Sequence[tuple[str, Value]]  # names and bodies
+Answered: TypeAlias = JsonValue | Decision
 
 _POLL = 0.05  # seconds between two looks for the end of a run, at first
 _MOST_POLL = 1.0
@@ -79,7 +81,7 @@ class Journals:
         self._cipher = cipher
         self._clock = clock or SystemClock()
         self._working = Working(logs, self._clock, cipher, lease)
-        self._uniques = Uniques(logs, self._working, self._clock, cipher)
+        self.uniques = Uniques(logs, self._working, self._clock, cipher)
 
     async def __aenter__(self) -> Self:
         return self
@@ -133,13 +135,20 @@ class Journals:
         program = FunctionProgram(function, args, kwargs, by=by, budget=budget)
         checked_run_id(run_id)
         while True:
-            async with self._working.writing(run_id) as held:
+            async with self.writing(run_id) as held:
                 found = await self._leg(program, held)
             if isinstance(found, FunctionReturned):
                 return found.value
-            still = await self._wait_until_due(run_id) if found.pending else found
+            still = await self.wait_until_due(run_id) if found.pending else found
             if still is not None:
                 raise _interrupted(still)
+
+    @asynccontextmanager
+    async def writing(self, run_id: str) -> AsyncGenerator[OpenedLog]:
+        """The log of a run, for this process to work on. Waits while another one does."""
+        async with self._working.writing(checked_run_id(run_id)) as held:
+            held.log.journals = self
+            yield held
 
     async def _leg(self, program: FunctionProgram, held: OpenedLog) -> FunctionReturned | Waiting:
         """Work on a run to its end, or until it waits; one that still waits is left as it is."""
@@ -148,13 +157,13 @@ class Journals:
         if begin is not None:
             program.check(begin, log.run_id)
             if isinstance(log.last, End):
-                return FunctionReturned(value_in(log))
-            waiting = await self._waiting_in(log)
+                return FunctionReturned(result_in(log))
+            waiting = await self.waiting_in(log)
             if waiting is not None:
                 return waiting
-        return await program.leg(log, held.token, self._uniques)
+        return await program.leg(log, held.token)
 
-    async def _waiting_in(self, log: JournalLog) -> Waiting | None:
+    async def waiting_in(self, log: JournalLog) -> Waiting | None:
         """What a run waits for, or that it was stopped; None for one that can go on."""
         last, stopped = log.last, log.stop_reason
         if stopped is not None:
@@ -167,11 +176,11 @@ class Journals:
             return None
         return Waiting(log.run_id, last.reason, waits)
 
-    async def _wait_until_due(self, run_id: str) -> Waiting | None:
+    async def wait_until_due(self, run_id: str) -> Waiting | None:
         """Wait for the moment at which a run that was left goes on; returns what else it waits for."""
         while True:
             entries = await self._entries(run_id)
-            found = await self._waiting_in(self._log(run_id, entries))
+            found = await self.waiting_in(self._log(run_id, entries))
             if found is None:
                 return None
             due = next_moment(found.pending)
@@ -188,7 +197,11 @@ class Journals:
 
     async def open(self, run_id: str) -> Journal:
         """The log of a run as it is stored now, for reading. An unknown run is a `ConfigError`."""
-        return Journal(RunFrame(self._log(run_id, await self._entries(run_id)), token=None))
+        return Journal(RunFrame(await self.read(run_id), token=None))
+
+    async def read(self, run_id: str) -> JournalLog:
+        """The log of a run as it is stored now. An unknown run is a `ConfigError`."""
+        return self._log(run_id, await self._entries(run_id))
 
     async def _entries(self, run_id: str) -> Sequence[Entry]:
         """The entries of a run, of which there are some."""
@@ -209,10 +222,11 @@ class Journals:
 
     # --- what enters from outside ----------------------------------------------------------------
 
-    async def answer(self, run_id: str, answers: Mapping[str, JsonValue], *, by: str | None = None) -> None:
+    async def answer(self, run_id: str, answers: Mapping[str, Answered], *, by: str | None = None) -> None:
         """Answer questions of a run, by their names or tokens: all that are given, or none.
 
-        `by` is who answers. An answer that is not what its question expects is a `ConfigError`.
+        A question about a call is answered with a decision: `Approve()`, `Refuse(reason)` and others. `by` is
+        who answers. An answer that is not what its question expects is a `ConfigError`.
         """
         given: Any = answers
         if not isinstance(given, Mapping) or not given:
@@ -220,7 +234,11 @@ class Journals:
         now = await self.logs.now()
 
         def entries(log: JournalLog) -> Entering:
-            return [_answer(log, key, value, by or "", now=now) for key, value in answers.items()]
+            made = ((_question(log, key), given) for key, given in answers.items())
+            return [
+                (log.answer_name(asked.token), checked_answer(asked, given, by or "", now=now))
+                for asked, given in made
+            ]
 
         await self._enter(run_id, entries)
 
@@ -306,7 +324,7 @@ class Journals:
     # --- results ---------------------------------------------------------------------------------
 
     async def result(self, run_id: str, timeout: float | None = None) -> Any:
-        """Wait for the end of a run, and return the value of its function.
+        """Wait for the end of a run: returns a function's value, or an agent's `RunResult`.
 
         Raises the error of a run that has failed, and `TimeoutError` after `timeout` seconds.
         """
@@ -315,7 +333,7 @@ class Journals:
             while True:
                 log = self._log(run_id, await self._entries(run_id))
                 if isinstance(log.last, End):
-                    return value_in(log)
+                    return result_in(log)
                 await asyncio.sleep(poll)
                 poll = min(poll * 1.5, _MOST_POLL)
 
@@ -419,7 +437,7 @@ class Journals:
         """Synchronous version of `run()`."""
         return _wait_for(self.run(function, *args, **options))
 
-    def answer_sync(self, run_id: str, answers: Mapping[str, JsonValue], *, by: str | None = None) -> None:
+    def answer_sync(self, run_id: str, answers: Mapping[str, Answered], *, by: str | None = None) -> None:
         """Synchronous version of `answer()`."""
         _wait_for(self.answer(run_id, answers, by=by))
 
@@ -477,26 +495,17 @@ def _interrupted(waiting: Waiting) -> RunInterruptedError:
     return RunInterruptedError(f"the run {waiting.run_id!r} was interrupted: {why}", waiting)
 
 
-def _answer(log: JournalLog, key: str, value: JsonValue, by: str, *, now: float) -> tuple[str, Answer]:
-    """The entry of an answer, after its checks."""
-    asked = _question(log, key)
-    if asked.expires_at is not None and now >= asked.expires_at:
-        raise ApprovalExpiredError(f"the question {asked.name!r} has expired, and takes no answer any more")
-    check_answer(asked.name, asked.expects, value)
-    return log.answer_name(asked.token), Answer(value, by)
-
-
 def _question(log: JournalLog, key: str) -> Asked:
     """The open question with a token or a name."""
     waiting = log.open_questions()
-    found = [asked for asked in waiting if key in (asked.token, asked.name)]
+    found = [asked for asked in waiting if key in (asked.token, asked.shown_name)]
     if len(found) == 1:
         return found[0]
     if found:
         raise ConfigError(f"{len(found)} questions are called {key!r}; answer by their tokens")
-    if any(key in (asked.token, asked.name) for asked in log.questions()):
+    if any(key in (asked.token, asked.shown_name) for asked in log.questions()):
         raise ConfigError(f"the question {key!r} was answered already; an answer is taken once")
-    names = ", ".join(repr(asked.name) for asked in waiting) or "nothing"
+    names = ", ".join(repr(asked.shown_name) for asked in waiting) or "nothing"
     raise ConfigError(
         f"the run {log.run_id!r} asks nothing with the name or token {key!r}; it waits for {names}"
     )

@@ -108,6 +108,7 @@ class JournalLog:
         "_started",
         "_waits",
         "clock",
+        "journals",
         "known",
         "leg",
         "records",
@@ -124,6 +125,7 @@ class JournalLog:
         self.known = 0  # the number of records from before this leg of the work
         self.leg = 1
         self.writer: LogWriter | None = None
+        self.journals: Any = None  # the `Journals` that the log is stored in
         self.refuse: Callable[[str], BaseException] | None = None  # in a replay: what an act raises
         self.strict = False  # whether a request has to be the recorded one, whatever program it is
         self._elapsed = 0.0

@@ -17,7 +17,7 @@ from wesichain.tools.internal import in_thread
 from .entries import Intent, Performed, RecordedError
 from .entry_names import escape
 from .exceptions import fault_of, revived
-from .frame import RunFrame
+from .frame import Frame
 
 Reconcile: TypeAlias = Callable[[str, Any], Any]
 
@@ -54,7 +54,7 @@ class FunctionStep(Value):
             )
 
 
-async def perform(frame: RunFrame, place: str, step: FunctionStep) -> Any:
+async def perform(frame: Frame, place: str, step: FunctionStep) -> Any:
     """The value of a step: from the log, or from its function, which is then recorded."""
     entry = f"{place}perform {escape(step.name)}"
     known = frame.log.find(entry, Performed)
@@ -71,7 +71,7 @@ async def perform(frame: RunFrame, place: str, step: FunctionStep) -> Any:
 # --- steps that are done once --------------------------------------------------------------------
 
 
-async def _do_once(frame: RunFrame, entry: str, step: FunctionStep) -> Any:
+async def _do_once(frame: Frame, entry: str, step: FunctionStep) -> Any:
     if frame.log.has(f"{entry} ?"):
         found = await _reconciled(step, f"the step {step.name!r} had begun when its process ended")
         if found is not None:
@@ -86,7 +86,7 @@ async def _do_once(frame: RunFrame, entry: str, step: FunctionStep) -> Any:
     return await _attempts(frame, entry, step)
 
 
-async def _claim(frame: RunFrame, entry: str, unique: str) -> UniqueConflictError | None:
+async def _claim(frame: Frame, entry: str, unique: str) -> UniqueConflictError | None:
     """Write the intent with the claim; returns who has it, if another step has."""
     writer, claim = frame.log.writer, Claim(unique, entry)
     assert writer is not None, "a run that acts has a store"
@@ -97,7 +97,7 @@ async def _claim(frame: RunFrame, entry: str, unique: str) -> UniqueConflictErro
     return None
 
 
-async def _done_by(frame: RunFrame, entry: str, step: FunctionStep, taken: UniqueConflictError) -> Any:
+async def _done_by(frame: Frame, entry: str, step: FunctionStep, taken: UniqueConflictError) -> Any:
     """The value of a step that another step, mostly of another run, has claimed."""
     assert frame.uniques is not None, "a run that acts has a store"
     if taken.log == frame.log.run_id:
@@ -138,7 +138,7 @@ async def _reconciled(step: FunctionStep, what: str, *, is_other: bool = False) 
 # --- calling and recording -------------------------------------------------------------------------
 
 
-async def _attempts(frame: RunFrame, entry: str, step: FunctionStep) -> Any:
+async def _attempts(frame: Frame, entry: str, step: FunctionStep) -> Any:
     """Call the function until it returns, or `retry` is used up. Each failed attempt is an entry."""
     log, retry = frame.log, step.retry
     place, _, own = entry.rpartition("perform ")
@@ -163,7 +163,7 @@ async def _attempts(frame: RunFrame, entry: str, step: FunctionStep) -> Any:
 
 
 async def _record(
-    frame: RunFrame, entry: str, step: FunctionStep, value: Any, *, ms: float = 0.0, of: str = ""
+    frame: Frame, entry: str, step: FunctionStep, value: Any, *, ms: float = 0.0, of: str = ""
 ) -> Any:
     """Store the value of a step, and return it as the log gives it back."""
     done = _performed(step, value, ms, of)
@@ -186,7 +186,7 @@ def _performed(step: FunctionStep, value: Any, ms: float = 0.0, of: str = "") ->
         return Performed(fault=fault_of(error), ms=ms)
 
 
-def _record_late(frame: RunFrame, entry: str, step: FunctionStep, future: asyncio.Future[Any]) -> None:
+def _record_late(frame: Frame, entry: str, step: FunctionStep, future: asyncio.Future[Any]) -> None:
     """Record what a step returned that was cancelled meanwhile."""
     error = future.exception()
     if error is None:
@@ -195,7 +195,7 @@ def _record_late(frame: RunFrame, entry: str, step: FunctionStep, future: asynci
         frame.log.write(entry, Performed(fault=fault_of(error)))
 
 
-async def _store(frame: RunFrame, entry: str, step: FunctionStep, failed: Performed) -> None:
+async def _store(frame: Frame, entry: str, step: FunctionStep, failed: Performed) -> None:
     """Store the failure of a step; one that is unique may then be done by another run."""
     writer = frame.log.writer
     if step.unique is None or writer is None:

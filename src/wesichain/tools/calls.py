@@ -14,7 +14,7 @@ from types import coroutine
 from typing import Any, TypeAlias, cast
 
 from wesichain.core import JsonValue, ToolCall
-from wesichain.core.internal import CallToken, Value, described
+from wesichain.core.internal import CallToken, Suspended, Value, described
 from wesichain.errors import (
     ToolDispatchError,
     ToolError,
@@ -36,7 +36,7 @@ StartCall: TypeAlias = Callable[[Any, ToolContext | None, DraftResult], Iterable
 RunOffLoop: TypeAlias = Callable[[JsonValue, Any, ToolContext | None, DraftResult], Coroutine[Any, Any, None]]
 
 _log = logging.getLogger("wesichain.tools")
-_EXPECTED = (WesichainError, OutOfTimeError, asyncio.CancelledError)  # raised on purpose
+_EXPECTED = (WesichainError, OutOfTimeError, Suspended, asyncio.CancelledError)  # raised on purpose
 _JSON_TYPES = frozenset({str, int, float, bool, type(None), dict})  # neither parts nor awaitables
 
 
@@ -85,8 +85,9 @@ def compile_call(tool: Tool, counter: Counter, check: Callable[[ToolCall], Any])
             duration_ms = (perf_counter() - started) * 1000
             if is_waiting and isinstance(error, asyncio.CancelledError):
                 raise  # the caller was cancelled
-            counter.failures.append(duration_ms)
-            counter.sum_up()
+            if not isinstance(error, Suspended):  # it waits for something, and will be called again
+                counter.failures.append(duration_ms)
+                counter.sum_up()
             _log_unexpected(name, error)
             return ToolResult(call.id, name, None, failure(tool, call.id, error), duration_ms)
         duration_ms = (perf_counter() - started) * 1000

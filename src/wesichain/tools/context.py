@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import FrozenInstanceError, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
 
 from typing_extensions import TypeVar, override
 
 from wesichain.core import Event, Message
 from wesichain.core.internal import CancellationToken, Spent
+from wesichain.errors import ConfigError
 
 __all__ = ["CancellationToken", "RunContext", "ToolContext"]
 
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+T = TypeVar("T")
+StepEffect: TypeAlias = Literal["idempotent", "once", "pure"]
 DepsT_co = TypeVar("DepsT_co", covariant=True, default=Any)
 DepsT_contra = TypeVar("DepsT_contra", contravariant=True, default=Any)
 
@@ -97,6 +103,67 @@ class ToolContext(RunContext[DepsT_co], Generic[DepsT_co]):
         """Report progress of the call; it is emitted as an event."""
         if self.link is not None:
             self.link.progress(done, total, message)
+
+    # --- steps and waits with names, which a call that is made again finds in the log -----------------
+
+    @property
+    def journal(self) -> Any:
+        """The journal of this call (a `wesichain.Journal`), which the methods below use."""
+        found = getattr(self.link, "journal", None)
+        if found is None:
+            raise ConfigError("a tool has a journal inside a run: this context was made outside of one")
+        return found
+
+    @overload
+    async def perform(
+        self,
+        name: str,
+        function: Callable[[], Awaitable[T]],
+        *,
+        effect: StepEffect = ...,
+        unique: str | None = ...,
+        reconcile: Callable[[str, Any], Any] | None = ...,
+        retry: object = ...,
+    ) -> T: ...
+    @overload
+    async def perform(
+        self,
+        name: str,
+        function: Callable[[], T],
+        *,
+        effect: StepEffect = ...,
+        unique: str | None = ...,
+        reconcile: Callable[[str, Any], Any] | None = ...,
+        retry: object = ...,
+    ) -> T: ...
+    async def perform(self, name: str, function: Callable[[], Any], **options: Any) -> Any:
+        """Call a function once in this call, whatever happens to the process; see `Journal.perform`."""
+        return await self.journal.perform(name, function, **options)
+
+    @overload
+    async def ask(self, name: str, question: str, *, expects: type[T], **options: Any) -> T: ...
+    @overload
+    async def ask(self, name: str, question: str, **options: Any) -> Any: ...
+    async def ask(self, name: str, question: str, **options: Any) -> Any:
+        """Ask a person, and wait for the answer; see `Journal.ask`."""
+        return await self.journal.ask(name, question, **options)
+
+    async def receive(self, name: str, **options: Any) -> Any:
+        """Wait for a signal, and return its value; see `Journal.receive`."""
+        return await self.journal.receive(name, **options)
+
+    async def sleep(self, name: str, seconds: float | timedelta) -> None:
+        """Wait so long, whatever happens to the process meanwhile."""
+        await self.journal.sleep(name, seconds)
+
+    async def until(self, name: str, moment: float | timedelta | datetime) -> None:
+        """Wait for a moment: seconds from now, a `timedelta`, or a `datetime` with a time zone."""
+        await self.journal.until(name, moment)
+
+    async def gather(self, *awaitables: Awaitable[Any]) -> list[Any]:
+        """The results of all, side by side; what waits lets the others finish."""
+        found: list[Any] = await self.journal.gather(*awaitables)
+        return found
 
 
 def _refuse(_: object, name: str, *__: object) -> None:

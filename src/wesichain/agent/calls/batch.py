@@ -72,6 +72,7 @@ class Batch(Generic[OutT]):
         "todo",
         "waiting",
         "went_well",
+        "why_waiting",
     )
 
     def __init__(self, run: RunState[OutT], phase: Acting[OutT], slots: list[Slot]) -> None:
@@ -84,6 +85,7 @@ class Batch(Generic[OutT]):
         self.finish: Observed | None = None  # the result that ends the run
         self.pending: list[PendingCall] = []
         self.waiting: list[str] = []
+        self.why_waiting = "interrupted"  # why a run inside was, if nothing is known to wait
         self._open: dict[str, OpenCall | None] = {}  # calls that were dispatched and have not ended
         self._is_over = False
         self._compared: list[int] = []
@@ -491,8 +493,16 @@ class Batch(Generic[OutT]):
         log, attempt = self.run.log, self.attempts[call.id]
         known = log.find(f"call {self._name(call, attempt)}", Result)
         inside = call_place(log.place, call.id, attempt)
-        begun = (log.log.begin_of(name.removesuffix("begin")) for name in log.log.names_inside(inside) if name.endswith("/begin"))
-        if known is None or known.fault is not None or not any(one is not None and one.wrapped for one in begun):
+        begun = (
+            log.log.begin_of(name.removesuffix("begin"))
+            for name in log.log.names_inside(inside)
+            if name.endswith("/begin")
+        )
+        if (
+            known is None
+            or known.fault is not None
+            or not any(one is not None and one.wrapped for one in begun)
+        ):
             return False
         opened = self._open.pop(call.id, None)
         if opened is not None:
@@ -504,6 +514,7 @@ class Batch(Generic[OutT]):
         """Mark a call as waiting because of something inside it, after the runs inside have ended."""
         opened = self._open[call.id]
         assert opened is not None, "it waits for something"
+        self.why_waiting = opened.why_interrupted or self.why_waiting
         while opened.has_live_runs:  # a branch of the tool may have started another since the last one ended
             await self.run.watch(opened.wait_until_idle(), grace=lambda: self._grace(call.id))
         self.waiting.append(call.id)

@@ -23,6 +23,7 @@ from wesichain.core.internal import (
     Mutable,
     Question,
     Spent,
+    Suspended,
     ToolProgress,
     field,
 )
@@ -35,8 +36,7 @@ from wesichain.errors import (
     ToolError,
     ToolErrorKind,
 )
-from wesichain.journal import Suspended
-from wesichain.journal.internal import Answer, Claims, JournalLog, call_place
+from wesichain.journal.internal import Answer, Claims, Journal, JournalLog, call_place
 from wesichain.policy import Budget
 from wesichain.policy.internal import Account, chain_of
 from wesichain.tools import ToolContext
@@ -58,6 +58,7 @@ class OpenCall(Mutable):
     _waits: bool = False  # whether the call asks a person, or waits for something
     _is_closed: bool = False
     _claims: Claims = field(init=False)
+    _journal: Journal | None = None
     _live: dict[str, RunState[Any]] = field(default_factory=dict[str, Any])  # runs inside, by place
     _ended: dict[str, Outcome[Any]] = field(default_factory=dict[str, Any])  # those that have ended
     _idle: asyncio.Future[None] | None = None
@@ -102,6 +103,24 @@ class OpenCall(Mutable):
     def run_failed(self, error: Exception) -> None:
         """Record that a run failed by a mistake of the program, which also ends the run above."""
         self.failure = self.failure or error
+
+    @property
+    def journal(self) -> Journal:
+        """Where steps and waits of the tool have names."""
+        if self._journal is None:
+            from .call_frame import journal_of  # loaded with the first step of a tool
+
+            self._journal = journal_of(self)
+        return self._journal
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    @property
+    def flow(self) -> Any:
+        """The rule of the run above, which holds for runs inside too."""
+        return self.run.flow
 
     @property
     def _log(self) -> JournalLog:
@@ -213,20 +232,25 @@ class OpenCall(Mutable):
         """Whether a run inside was interrupted, so that the call is entered again."""
         return self._waits or any(isinstance(one, Interrupted) for one in [*self._ended.values()])
 
+    @property
+    def why_interrupted(self) -> str:
+        """The reason of a run inside that was interrupted."""
+        return next((one.reason for one in self._ended.values() if isinstance(one, Interrupted)), "")
+
     def waits(self, error: BaseException | None) -> bool:
         """Whether a call that ended with this error, or without one, is entered again.
 
         It is if a run inside waits for people or was stopped with the run above, whatever the tool did then;
         and if the call waits itself, or a run was interrupted, and the tool raises that.
         """
+        if error is not None and any(isinstance(one, Suspended) for one in _causes(error)):
+            return True
         if not self.is_interrupted:
             return False
         interrupted = [one for one in self._ended.values() if isinstance(one, Interrupted)]
         if self._waits or self.run.is_stopped or any(one.pending for one in interrupted):
             return True
-        return error is not None and any(
-            isinstance(one, RunInterruptedError | Suspended) for one in _causes(error)
-        )
+        return error is not None and any(isinstance(one, RunInterruptedError) for one in _causes(error))
 
     async def wait_until_idle(self) -> None:
         """Wait until all runs inside have ended."""

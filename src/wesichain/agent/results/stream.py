@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, Self, TypeVar
 
 from typing_extensions import override
@@ -136,19 +137,22 @@ class RunSteps(Generic[OutT]):
 
     def __init__(
         self,
-        open_run: Callable[[], Awaitable[OpenRun[OutT]]],
+        opened: AbstractAsyncContextManager[OpenRun[OutT]],
         ended: Callable[[Outcome[OutT]], Awaitable[None]],
     ) -> None:
-        self._open_run = open_run
+        self._context = opened
         self._ended = ended
         self._drive: OpenRun[OutT] | None = None
 
     async def __aenter__(self) -> Self:
-        self._drive = await self._open_run()
+        self._drive = await self._context.__aenter__()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        await self._opened.leave(_LEFT)
+        try:
+            await self._opened.leave(_LEFT)
+        finally:
+            await self._context.__aexit__(None, None, None)
 
     @property
     def _opened(self) -> OpenRun[OutT]:
