@@ -23,11 +23,12 @@ log, in another process too: it takes the same steps, and goes on where the log 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Generic, Protocol, TypeVar, cast
+from functools import partial
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
-from wesichain.core import Action, ErrorStep, LlmResponse, ToolCall
+from wesichain.core import Action, ErrorStep, LlmResponse, ToolCall, ToolSpec
 from wesichain.core.internal import Mutable, PendingCall, field, replace
 from wesichain.errors import (
     AgentError,
@@ -38,7 +39,7 @@ from wesichain.errors import (
     InvalidModelActionError,
     JournalError,
 )
-from wesichain.journal.internal import Begin, End, Go, Left, RecordedError, fault_of, revived
+from wesichain.journal.internal import Begin, End, Go, Left, RecordedError, Unread, fault_of, revived
 from wesichain.policy.internal import Account
 
 from .calls.batch import Batch
@@ -64,6 +65,8 @@ from .trail import Observed
 
 OutT = TypeVar("OutT")
 
+FirstEntry: TypeAlias = Callable[[tuple[ToolSpec, ...]], Begin]  # of the tools that are offered first
+
 _ENDED = (Completed, Failed, Interrupted)
 
 
@@ -82,7 +85,7 @@ class Drive(Mutable, Generic[OutT]):
     phase: Phase[OutT]
     parent: Parent | None  # of a run inside something
     turn: ModelTurn[OutT]
-    first: Begin  # the entry that the run begins with
+    first: FirstEntry  # makes the entry that the run begins with
     go: Go | None  # the entry of this leg of the work, of the outermost run
     holds_end: bool = field(default=False, init=False)  # `release` records it, after the middleware
     is_handed_over: bool = field(default=False, init=False)  # set when another agent takes the run over
@@ -169,9 +172,10 @@ class Drive(Mutable, Generic[OutT]):
         """Record that the run starts; of a run inside something that goes on, announce it."""
         run, self._has_begun = self.run, True
         if not run.log.is_recorded:
-            tools = run.specs()
-            first = self.first if tools is self.first.tools else replace(self.first, tools=tools)
-            run.log.write("begin", first)
+            first: Any = partial(self.first, run.specs())
+            # Nobody reads the first entry of most runs in memory: it is made when somebody does.
+            is_read = run.log.log.append is None or run.log.log.writer is not None
+            run.log.write("begin", first() if is_read else Unread(first))
         elif self.parent is not None:
             run.log.resumed(self.phase.info, run.settings.model)
         if self.go is not None:
@@ -183,9 +187,10 @@ class Drive(Mutable, Generic[OutT]):
         info = self.phase.info
         return info.parts or info.task
 
-    def begin_with(self, idle: Idle[OutT], first: Begin) -> None:
+    def begin_with(self, idle: Idle[OutT], first: FirstEntry) -> None:
         """Replace the first phase, for middleware that changes the task."""
-        self.phase, self.first = idle, replace(first, given=self.first.given or self.first.task)
+        given = self.phase.info.task
+        self.phase, self.first = idle, lambda tools: replace(first(tools), given=given)
 
     def stop(self, reason: str) -> None:
         """Interrupt the run between two steps. It can be resumed."""
@@ -391,7 +396,8 @@ class Drive(Mutable, Generic[OutT]):
 
     def _as_wrapped(self, outcome: Outcome[OutT], end: End) -> Outcome[OutT]:
         """In a replay, which runs no middleware: the recorded end, if middleware has refused the answer."""
-        if not self.first.wrapped or not isinstance(outcome, Completed) or end.fault is None:
+        begin = self.run.log.log.begin_of(self.run.log.place)
+        if begin is None or not begin.wrapped or not isinstance(outcome, Completed) or end.fault is None:
             return outcome
         if end.text != outcome.text:
             return outcome
@@ -412,7 +418,8 @@ class Drive(Mutable, Generic[OutT]):
             self._write_end(outcome, fault_of(outcome.error), text=text)
         else:
             self._write_left(outcome)
-        ended = outcome.sealed(len(run.log.log.records))
+        # The log goes on after an interruption, and not after an end.
+        ended = outcome.sealed(len(run.log.log.records)) if isinstance(outcome, Interrupted) else outcome
         if self.phase is outcome:
             self.phase = ended
         self.outcome = ended

@@ -293,7 +293,9 @@ class _Call(Caller):
             return ToolResult(call.id, call.name, known.value, None, known.ms, known.finish, known.parts)
         result = await self._backend.live.call(prepared, self)
         if result.ok and not ctx.source.waits(call.id, None):
-            log.call_ended(name, result)
+            log.write(
+                name, Result(result.name, result.value, result.parts, result.finish, result.duration_ms)
+            )
         return result
 
     def _prepare(self, call: ToolCall) -> PreparedCall | ToolDispatchError:

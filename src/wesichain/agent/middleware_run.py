@@ -9,18 +9,17 @@ from typing import Any, Generic, TypeAlias, TypeGuard, TypeVar
 
 from wesichain.core.internal import CallToken
 from wesichain.errors import AgentError, ConfigError, JournalError
-from wesichain.journal.internal import Begin
 from wesichain.middleware import Middleware
 from wesichain.tools import RunContext
 
-from .drive import Drive, program_ended
+from .drive import Drive, FirstEntry, program_ended
 from .middleware_calls import onion, raiser
 from .phases import Completed, Failed, Idle, Interrupted, Outcome, Phase
 from .run_state import TASK_CANCELLED
 
 OutT = TypeVar("OutT")
 
-Start: TypeAlias = Callable[[Any], tuple[Idle[Any], Begin]]
+Start: TypeAlias = Callable[[Any], tuple[Idle[Any], FirstEntry]]
 Again: TypeAlias = Callable[[Any, int], Drive[Any]]  # of a task, and which run of it this is
 
 

@@ -125,7 +125,12 @@ class ModelTurn(Generic[OutT]):
                 run.check_stop()  # a cancel during the last model call wins over its answer, which is kept
             if self.limit is not None:
                 return await self._finish_with_last_reply(phase, reply)
-            following = await self._judge(phase, reply, is_known=is_known)
+            if is_known or run.settings.checks is not None:
+                following = await self._judge(phase, reply, is_known=is_known)
+            else:
+                if run.answers:
+                    run.answers = {}
+                following = self._follow(phase, reply, run.judged(reply))
             if following is not None:
                 return following
 
@@ -179,20 +184,21 @@ class ModelTurn(Generic[OutT]):
         if run.settings.free_steps:
             run.tally.free = True
         free = run.tally.free
-        if self.limit is None:
+        if self.limit is None and (run.account.steps >= run.account.budget.steps or run.account.has_limits):
             self.limit = self._limit(free=free)
         if self.limit is not None:
             return self._last_request(phase, self.limit)
-        run.log.refuse(f"ask {run.step + 1}")
+        trail, log = phase.trail, run.log
+        if log.is_replayed:
+            log.refuse(f"ask {run.step + 1}")
         if not free:
             run.account.spend_step()
         run.step += 1
-        trail, log = phase.trail, run.log
         messages = trail.messages_since(self.emitted)
         log.step_started(run.step, messages, follows=self.follows, free=free)
         self.emitted = trail.length
         self.follows = False
-        if log.log.has_followers and run.is_stopped:  # by a listener: no request was sent yet
+        if log.log.append is None and run.is_stopped:  # by a listener: no request was sent yet
             self._give_back_step()
             run.check_stop()
         shown = trail.messages if self.context is None else self.context.messages
@@ -363,13 +369,7 @@ class ModelTurn(Generic[OutT]):
         if is_known and run.current_agent is not None and run.current_agent.is_dynamic:
             if not all(run.is_settled(call.id) for call in reply.tool_calls):
                 await run.current_agent.offer_again(phase)  # the tools of that step
-        verdict = run.settings.judge.judge(
-            reply,
-            step_id=run.step,
-            used_ids=run.used_ids,
-            excluded=run.tally.excluded,
-            is_settled=run.is_settled if is_known else None,
-        )
+        verdict = run.judged(reply, is_settled=run.is_settled if is_known else None)
         if decided is not None:
             return self._corrected(phase, self._as_malformed(reply, verdict), decided)
         if run.settings.checks is not None and isinstance(verdict, Answer):

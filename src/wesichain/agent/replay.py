@@ -51,8 +51,7 @@ async def replay(
         return await _continued(recorded, agent, from_step, deps, model)
     log = recorded.copy(SystemClock())
     log.reopened()
-    log.strict = True
-    log.refuse = _refusal(recorded)
+    log.replay(_refusal(recorded))
     options = RunOptions(deps=deps, model=model or _recorded_model(log, agent), place=RunPlace(log))
     agent.check_recorded(first, options)
     return await agent.runtime.open_with(first.task, (), options).run_to_end()

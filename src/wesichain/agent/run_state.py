@@ -66,7 +66,7 @@ from .options import LoopGuard, OnLimit
 from .phases import Active, AnyPhase
 from .rules import sentences
 from .rules.checks import Checks
-from .rules.reply_judge import CallPlan, ReplyJudge
+from .rules.reply_judge import CallPlan, ReplyJudge, Verdict
 from .rules.tally import PolicyView, Tally
 from .run_log import RunLog
 
@@ -203,6 +203,16 @@ class RunState(Mutable, Generic[OutT]):
             offer = tally.in_order(tools) + judge.output.final_tools
             self._offer = (judge.offered, len(tally.excluded), offer)
         return offer
+
+    def judged(self, reply: LlmResponse, is_settled: Callable[[str], bool] | None = None) -> Verdict[OutT]:
+        """What a reply of the present step is."""
+        return self.settings.judge.judge(
+            reply,
+            step_id=self.step,
+            used_ids=self.used_ids,
+            excluded=self.tally.excluded,
+            is_settled=is_settled,
+        )
 
     def model_settings(self) -> ModelSettings:
         """The settings of the next request. A forced `tool_choice` is for the first step only."""

@@ -36,7 +36,7 @@ from wesichain.tools import Tool, ToolContext, ToolRegistry, ToolSet
 
 from .backend import Backend, LiveBackend
 from .calls.questions import check_all_decided
-from .drive import Drive, OpenRun, PastRun, calls_before
+from .drive import Drive, FirstEntry, OpenRun, PastRun, calls_before
 from .flow.flow import READ_SEALED, Flow
 from .fold import fold_begin
 from .listeners import follow
@@ -360,17 +360,20 @@ class AgentRuntime(Generic[OutT]):
             )
         return begin(info, Trail.of(messages, scratchpad))
 
-    def _first_entry(self, idle: Idle[OutT], given: RunOptions) -> Begin:
-        """The entry that a run begins with."""
+    def _first_entry(
+        self, idle: Idle[OutT], given: RunOptions, settings: Settings[OutT], tools: tuple[ToolSpec, ...]
+    ) -> Begin:
+        """The entry that a run begins with, of the settings that it began with."""
         info, trail = idle.info, idle.trail
         instructions, state = given.instructions, info.state
         budget = info.budget or self.budget
-        if budget.cost is not None and self.model not in budget.prices:
-            price = find_price(self.model)
-            budget = budget if price is None else replace(budget, prices={**budget.prices, self.model: price})
+        model = settings.model
+        if budget.cost is not None and model not in budget.prices:
+            price = find_price(model)
+            budget = budget if price is None else replace(budget, prices={**budget.prices, model: price})
         return Begin(
             FORMAT,
-            self.settings.name,
+            settings.name,
             "agent",
             info.task,
             given.by or "",
@@ -382,11 +385,11 @@ class AgentRuntime(Generic[OutT]):
             steps=None if trail.item_count == 0 else list(idle.steps),
             instructions=instructions or "" if instructions != self._instructions else "",
             advice=given.advice,
-            model=self.settings.model,
+            model=model,
             own_model=info.model,
-            tools=self.offered(),
+            tools=tools,
             settings=info.settings,
-            typed=bool(self.settings.judge.output.members),
+            typed=bool(settings.judge.output.members),
             wrapped=bool(self.run_middleware),
             state=_caller_state(info.state),
             counted=info.step,
@@ -429,7 +432,9 @@ class AgentRuntime(Generic[OutT]):
             idle = self._start_at(place, given, history, task)
         advised = () if given.advice is None else given.advice.tools
         tally = Tally(advised=advised) if advised else Tally()
-        drive, middleware = self._drive(idle, place, self._first_entry(idle, given), given, tally)
+        drive, middleware = self._drive(
+            idle, place, partial(self._first_entry, idle, given, self.settings), given, tally
+        )
         if not middleware and drive.run.current_agent is None and given.on_open is None:
             return drive
         start = None
@@ -439,10 +444,10 @@ class AgentRuntime(Generic[OutT]):
 
     def _start_again(
         self, place: RunPlace, given: RunOptions, history: Sequence[Message], task: object
-    ) -> tuple[Idle[OutT], Begin]:
+    ) -> tuple[Idle[OutT], FirstEntry]:
         """The first phase of a run of another task, which middleware has passed on."""
         idle = self._start_at(place, given, history, task)
-        return idle, self._first_entry(idle, given)
+        return idle, partial(self._first_entry, idle, given, self.settings)
 
     def _reopen(self, place: RunPlace, first: Begin, given: RunOptions) -> OpenRun[OutT]:
         """Open a run that its log has: it takes the recorded steps again, and goes on where they end."""
@@ -459,7 +464,7 @@ class AgentRuntime(Generic[OutT]):
         given = replace(given, settings=settings, budget=given.budget or known.kept_budget)
         idle = self._recorded_start(place, first, given)
         advised = () if first.advice is None else first.advice.tools
-        drive, middleware = self._drive(idle, place, first, given, Tally(advised=advised))
+        drive, middleware = self._drive(idle, place, lambda _: first, given, Tally(advised=advised))
         drive.go = None if place.link is not None else go
         if place.log.refuse is not None:
             middleware = ()
@@ -554,7 +559,7 @@ class AgentRuntime(Generic[OutT]):
         return self.open_with(first.task, (), replace(options, place=place))
 
     def _drive(
-        self, phase: Idle[OutT], place: RunPlace, first: Begin, options: RunOptions, tally: Tally
+        self, phase: Idle[OutT], place: RunPlace, first: FirstEntry, options: RunOptions, tally: Tally
     ) -> tuple[Drive[OutT], Sequence[Middleware]]:
         """The `Drive` of a run, and the middleware around the run."""
         link = place.link
@@ -562,7 +567,7 @@ class AgentRuntime(Generic[OutT]):
         if above is not None and above.reader is not None and not self._reads_sealed:
             return self._sealing(above.reader)._drive(phase, place, first, options, tally)
         try:
-            run, middleware = self._state_of(phase.info, place, first, options, tally)
+            run, middleware = self._state_of(phase.info, place, options, tally)
         except ConfigError as error:
             if link is not None:
                 link.run_failed(error)
@@ -590,7 +595,7 @@ class AgentRuntime(Generic[OutT]):
         drive: Drive[OutT],
         middleware: Sequence[Middleware],
         options: RunOptions,
-        start: Callable[[Any], tuple[Idle[OutT], Begin]] | None,
+        start: Callable[[Any], tuple[Idle[OutT], FirstEntry]] | None,
     ) -> OpenRun[OutT]:
         """Put the middleware around a run; `start` makes the first phase of another task."""
         agent = drive.run.current_agent
@@ -610,16 +615,16 @@ class AgentRuntime(Generic[OutT]):
         where = numbered_place(run.log.place, self.settings.name, number)
         place = RunPlace(run.log.log, where, RunAgain(run))
         given = replace(options, place=place, on_open=None, parent=None)
-        first = place.begin
-        if first is not None:
-            idle = self._recorded_start(place, first, given)
-        else:
-            idle = self._start_at(place, given, (), task)
-            first = self._first_entry(idle, given)
+        begun = place.begin
+        if begun is not None:
+            idle = self._recorded_start(place, begun, given)
+            return self._drive(idle, place, lambda _: begun, given, Tally())[0]
+        idle = self._start_at(place, given, (), task)
+        first = partial(self._first_entry, idle, given, self.settings)
         return self._drive(idle, place, first, given, Tally())[0]
 
     def _state_of(
-        self, info: RunInfo, place: RunPlace, first: Begin, options: RunOptions, tally: Tally
+        self, info: RunInfo, place: RunPlace, options: RunOptions, tally: Tally
     ) -> tuple[RunState[OutT], Sequence[Middleware]]:
         """The state of a run that has not begun, and the middleware around it."""
         parent, clock, link = options.parent, options.clock, place.link
@@ -672,7 +677,7 @@ class AgentRuntime(Generic[OutT]):
             type(settings.clock) is not SystemClock,
             token is None and not account.is_timed,
             is_recorded,
-            is_recorded and (place.log.strict or first.program_fingerprint == self.fingerprint),
+            is_recorded and (place.log.strict or self._began(place)),
         )
         rule: FlowRule | None = getattr(link, "flow", None)
         flow = settings.flow if rule is None else rule.flow
@@ -690,6 +695,10 @@ class AgentRuntime(Generic[OutT]):
 
         reader: Any = self.registry.get(READ_SEALED) if above is None else above.reader
         return FlowRule(flow, self, reader, above)
+
+    def _began(self, place: RunPlace) -> bool:
+        """Whether it was this program that began the run."""
+        return place.begin is not None and place.begin.program_fingerprint == self.fingerprint
 
     def _follow(self, place: RunPlace, info: RunInfo, options: RunOptions) -> None:
         """Let the sinks of a run receive its events."""

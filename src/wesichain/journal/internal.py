@@ -35,6 +35,7 @@ from .frame import Stopping as Stopping
 from .journal import Journal as Journal
 from .log import Follower as Follower
 from .log import JournalLog as JournalLog
+from .log import Unread as Unread
 from .questions import pending_call as pending_call
 from .requests import fingerprint as fingerprint
 from .results import register_result as register_result

@@ -34,7 +34,7 @@ _ASKED_FOR = frozenset({"begin", "ask", "call", "perform", "asked", "hand", "vis
 
 
 class Unread:
-    """The body of an entry that came from a store, until somebody needs it."""
+    """A body that is made when somebody needs it first: read from a store, or put together."""
 
     __slots__ = ("read",)
 
@@ -94,62 +94,42 @@ class LogWriter(Protocol):
 class JournalLog:
     """The log of one tree of runs in this process."""
 
-    __slots__ = (
-        "__weakref__",
-        "_claimed",
-        "_elapsed",
-        "_followers",
-        "_has_asked",
-        "_index",
-        "_ledgers",
-        "_left_inside",
-        "_loop",
-        "_settled",
-        "_started",
-        "_waits",
-        "clock",
-        "journals",
-        "known",
-        "leg",
-        "records",
-        "refuse",
-        "run_id",
-        "strict",
-        "writer",
-    )
+    # A log has few attributes of its own until it is stored, followed or continued: most logs never are.
+    known = 0  # the number of records from before this leg of the work
+    leg = 1
+    writer: LogWriter | None = None
+    journals: Any = None  # the `Journals` that the log is stored in
+    refuse: Callable[[str], BaseException] | None = None  # in a replay: what an act raises
+    strict = False  # whether a request has to be the recorded one, whatever program it is
+    before = 0.0  # the seconds that were worked on the run in earlier legs
+    _loop: asyncio.AbstractEventLoop | None = None  # of the followers
+    _followers: tuple[Follower, ...] = ()
+    _index: LogIndex | None = None
+    _ledgers: Ledgers | None = None  # before this leg
+    _claimed: set[str] | None = None  # the names that the program has asked for
+    _settled: set[str] | None = None  # places whose entries nobody has to ask for
+    _left_inside: list[str] | None = None
+    _waits: list[tuple[str, Mapping[str, Any]]] | None = None  # of this leg, beside questions
+    _has_asked = False
 
     def __init__(self, run_id: str, clock: Clock) -> None:
         self.run_id = run_id
         self.clock = clock
         self.records: list[Record] = []
-        self.known = 0  # the number of records from before this leg of the work
-        self.leg = 1
-        self.writer: LogWriter | None = None
-        self.journals: Any = None  # the `Journals` that the log is stored in
-        self.refuse: Callable[[str], BaseException] | None = None  # in a replay: what an act raises
-        self.strict = False  # whether a request has to be the recorded one, whatever program it is
-        self._elapsed = 0.0
-        self._started = clock.monotonic()
-        self._loop = running_loop()
-        self._followers: tuple[Follower, ...] = ()
-        self._index: LogIndex | None = None
-        self._ledgers: Ledgers | None = None  # before this leg
-        self._claimed: set[str] | None = None  # the names that the program has asked for
-        self._settled: set[str] | None = None  # places whose entries nobody has to ask for
-        self._left_inside: list[str] | None = None
-        self._has_asked = False
-        self._waits: list[tuple[str, Mapping[str, Any]]] | None = None  # of this leg, beside questions
+        self.append: Callable[[Record], None] | None = self.records.append  # None if somebody has to see it
+        self.opened_at = clock.monotonic()
 
     def reopened(self) -> None:
         """Begin another leg of the work after the records so far."""
         self.known = len(self.records)
         self.leg = 1 + self.index.legs
-        self._elapsed = self._last_elapsed()
-        self._started = self.clock.monotonic()
-        self._loop = running_loop()
+        self.before = self._last_elapsed()
+        self.opened_at = self.clock.monotonic()
+        self._loop = None
         self._claimed = self._settled = self._ledgers = self._left_inside = self._waits = None
         self.writer = self.refuse = None
         self._followers = ()
+        self.append = self.records.append
 
     def copy(self, clock: Clock, *, until: int | None = None, run_id: str = "") -> JournalLog:
         """A log with the same records, or with the first ones of them."""
@@ -168,32 +148,26 @@ class JournalLog:
 
     def write(self, name: str, body: Any) -> None:
         """Append an entry. Its name is used nowhere else in the log."""
-        if self.refuse is not None:
-            self._compare(name, body)
-            return
         clock = self.clock
-        elapsed = self._elapsed + clock.monotonic() - self._started
-        self.records.append((name, body, clock.time(), elapsed))
-        if self._followers:
-            self._notify()
+        self.add((name, body, clock.time(), self.before + clock.monotonic() - self.opened_at))
 
-    def announce(self, record: Record) -> None:
-        """Append an announcement: the class of an event, its place, step and time, and its own fields."""
+    def add(self, record: Record) -> None:
+        """Append a record: an entry, or an announcement."""
         if self.refuse is not None:
+            if record[0].__class__ is str:
+                self._compare(record[0], record[1])
             return
         self.records.append(record)
         if self._followers:
             self._notify()
+
+    def replay(self, refuse: Callable[[str], BaseException]) -> None:
+        """From now on, compare what is added with the records so far; `refuse` makes what an act raises."""
+        self.strict, self.refuse, self.append = True, refuse, None
 
     def enter(self, name: str, body: Any) -> None:
         """Append an entry that comes from outside. It does no work: the run's seconds stay as they are."""
         self.records.append((name, body, self.clock.time(), self._last_elapsed()))
-
-    def add(self, record: Record) -> None:
-        """Append a record that the store has already."""
-        self.records.append(record)
-        if self._followers:
-            self._notify()
 
     def forget(self, number: int) -> None:
         """Put an empty note in the place of a record that cannot be read."""
@@ -227,11 +201,16 @@ class JournalLog:
 
     def follow(self, follower: Follower) -> None:
         """Call a follower for each record that is added from now on."""
+        if self._loop is None:
+            self._loop = running_loop()
         self._followers += (follower,)
+        self.append = None
 
     def unfollow(self, follower: Follower) -> None:
         """End what `follow()` began."""
         self._followers = tuple(one for one in self._followers if one is not follower)
+        if not self._followers and self.refuse is None:
+            self.append = self.records.append
 
     @property
     def has_followers(self) -> bool:
@@ -258,14 +237,9 @@ class JournalLog:
     # --- time ----------------------------------------------------------------------------------------
 
     @property
-    def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop of the outermost run."""
-        return self._loop
-
-    @property
     def elapsed(self) -> float:
         """The seconds that were worked on the outermost run, in all its legs."""
-        return self._elapsed + self.clock.monotonic() - self._started
+        return self.before + self.clock.monotonic() - self.opened_at
 
     async def now(self) -> float:
         """The time in seconds since the epoch, by the clock of the store if the log has one."""
@@ -318,7 +292,7 @@ class JournalLog:
         body = record[1]
         if body.__class__ is Unread:
             body = body.read()
-            self.records[number] = (record[0], body, *record[2:])
+            self.records[number] = (record[0], body, record[2], record[3])
         return body
 
     def entries(self) -> Iterator[tuple[int, str]]:
@@ -468,7 +442,7 @@ class JournalLog:
     def spent_in(self, place: str) -> Spent | None:
         """What the run in a place, and those inside it, had spent before this leg."""
         found = self._known_ledgers().by_place.get(place)
-        return None if found is None else found.spent(self._elapsed)
+        return None if found is None else found.spent(self.before)
 
     def is_counted(self, name: str) -> bool:
         """Whether a `once` call that was begun before this leg is part of what was spent."""

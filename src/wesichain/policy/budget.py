@@ -122,6 +122,7 @@ class Account:
         "budget",
         "cost",
         "free_retries",
+        "has_limits",
         "is_nested",
         "is_timed",
         "place",
@@ -157,6 +158,8 @@ class Account:
         self._started = now
         self._deadline = inf if budget.seconds is None else now + budget.seconds
         self.is_timed: bool = budget.seconds is not None or (parent is not None and parent.is_timed)
+        # Whether a model call can be refused for another reason than the run's own steps.
+        self.has_limits = self.is_timed or parent is not None or not (budget.tokens is budget.cost is None)
         self._details = self._elsewhere = self._unpriced = None
         self._before = self.cost = 0.0
         self.steps = self._input = self._output = self.tool_calls = self.free_retries = 0
@@ -195,7 +198,7 @@ class Account:
     @property
     def limits_cost(self) -> bool:
         """Whether the cost of this run, or of one above, is limited."""
-        return any(account.budget.cost is not None for account in self._upwards())
+        return self.budget.cost is not None or (self._parent is not None and self._parent.limits_cost)
 
     def use_model(self, model: str) -> None:
         """Charge further replies at the price of this model, after a handoff."""

@@ -287,7 +287,10 @@ class NotAReply:
     @staticmethod
     def flaw_of_calls(reply: LlmResponse) -> str:
         """What is wrong with the form of a reply's calls, which no log can hold then; "" if nothing is."""
-        return next((_call_flaw(call) for call in reply.tool_calls if not is_call(call)), "")
+        for call in reply.tool_calls:
+            if not is_call(call):
+                return _call_flaw(call)
+        return ""
 
 
 def judge_of(registry: ToolRegistry, output: OutputForm[OutT]) -> ReplyJudge[OutT]:
