@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
@@ -129,27 +128,24 @@ class Drive(Mutable, Generic[OutT]):
                 else:  # it has ended
                     break
             except BaseException as cause:  # noqa: BLE001  # any exception ends the run, also one from a bug
-                with self._telling_parent():
-                    following = await self._broken(cast("Active[OutT]", phase), cause)
+                following = await self._broken(cast("Active[OutT]", phase), cause)
             previous = phase
             self.phase = phase = following
             if once:
                 break
         if self.outcome is None and isinstance(phase, _ENDED):
             self._previous = previous
-            with self._telling_parent():
+            try:
                 self._record_end(phase)
+            except (ConfigError, JournalError) as error:
+                self._tell_parent(error)
+                raise
         return self.outcome
 
-    @contextmanager
-    def _telling_parent(self) -> Generator[None]:
+    def _tell_parent(self, error: Exception) -> None:
         """A mistake of the caller that is raised here also ends the run above: no policy decides on it."""
-        try:
-            yield
-        except (ConfigError, JournalError) as error:
-            if self.parent is not None:
-                self.parent.run_failed(error)
-            raise
+        if self.parent is not None:
+            self.parent.run_failed(error)
 
     async def _broken(self, phase: Active[OutT], cause: BaseException) -> Phase[OutT]:
         """The phase that an exception leads to. A cancellation or a mistake of the caller is raised."""
@@ -161,6 +157,7 @@ class Drive(Mutable, Generic[OutT]):
                 await asyncio.sleep(0)  # raises the cancellation if it was not delivered yet
                 raise asyncio.CancelledError(TASK_CANCELLED) from None
         elif isinstance(cause, ConfigError | JournalError):  # a mistake of the caller
+            self._tell_parent(cause)
             self._write_mistake(phase, cause)
         elif isinstance(cause, Exception):
             return self._end(phase, cause)
@@ -532,8 +529,7 @@ class Drive(Mutable, Generic[OutT]):
     def mistake(self, error: Exception) -> None:
         """Record that a mistake of the caller ended the run, unless that was done already."""
         self._held = None
-        if self.parent is not None:
-            self.parent.run_failed(error)
+        self._tell_parent(error)
         if not self.run.log.is_closed:
             if not self._has_begun:
                 self.begin()

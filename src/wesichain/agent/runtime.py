@@ -260,7 +260,7 @@ class AgentRuntime(Generic[OutT]):
 
     def _for(self, given: RunOptions, before: str = "") -> AgentRuntime[OutT]:
         """The runtime for a run: this one, or a copy if the run has another model now or had one `before`."""
-        if given.model is None and self._reported:  # a copy for this run
+        if given.model is None and (self._reported or not before):  # a copy for this run, or its own model
             return self
         model = given.model or self._models.known(before)
         return self if model is None else self.with_model(model)
@@ -415,7 +415,7 @@ class AgentRuntime(Generic[OutT]):
         """Open a run, with its options as one value. One that its log has is continued, or has ended."""
         place = self.place_of(task, given)
         first = place.begin
-        other = self._for(given, place.options.model)
+        other = self._for(given, "" if first is None else place.options.model)
         if other is not self:
             return other.open_with(task, history, replace(given, model=None, place=place))
         if first is not None:
