@@ -23,7 +23,7 @@ log, in another process too: it takes the same steps, and goes on where the log 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
@@ -121,6 +121,8 @@ class Drive(Mutable, Generic[OutT]):
                 # if the result is False, and a class pattern creates a set, a list and a tuple.
                 if type(phase) is Thinking:
                     following: Phase[OutT] = await turn.think(phase)
+                    if type(following) is Completed and run.log.log.can_be_told:
+                        following = await turn.goes_on(following) or following
                 elif type(phase) is Acting:
                     following = await self._act(phase)
                 elif type(phase) is Observing or type(phase) is Idle:

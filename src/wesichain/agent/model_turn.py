@@ -6,7 +6,8 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, assert_never, cast
 
-from wesichain.core import LlmRequest, LlmResponse, Message, Role
+from wesichain.context.internal import tokens_of
+from wesichain.core import LlmRequest, LlmResponse, Message, Role, Usage
 from wesichain.core.internal import NO_SETTINGS, replace
 from wesichain.errors import (
     BudgetExceededError,
@@ -14,16 +15,27 @@ from wesichain.errors import (
     LlmResponseError,
     ModelTransportError,
 )
-from wesichain.journal.internal import Check, Reply, escape_id, fault_of, revived
+from wesichain.journal.internal import (
+    Check,
+    Closing,
+    Heard,
+    Reply,
+    Say,
+    escape_id,
+    fault_of,
+    message_of,
+    revived,
+    unread,
+)
 from wesichain.policy import Reprompt, Retry
 
 from .backend import OnText
 from .calls.batch import Slot
-from .phases import Acting, Active, Completed, LimitName, Observing, Phase, Thinking
+from .phases import Acting, Active, Completed, LimitName, Observing, Phase, Thinking, with_messages
 from .rules import sentences
 from .rules.checks import Checks, Refused
 from .rules.reply_judge import Answer, CallPlan, Malformed, NotAReply, Pause, Rejected, Verdict, is_response
-from .run_state import PASSING, CutOff, FaultDecision, LimitAbove, RunState, Settled, Stopped
+from .run_state import PASSING, CutOff, FaultDecision, LimitAbove, RunState, Settled, Stopped, Told
 from .trail import Observed, Trail
 
 if TYPE_CHECKING:
@@ -31,6 +43,7 @@ if TYPE_CHECKING:
 
 OutT = TypeVar("OutT")
 NO_REQUEST: Any = object()  # in place of a reply, where no request was made
+CUT: Any = object()  # in place of the reply to a request that a message has cut off
 
 
 class ModelTurn(Generic[OutT]):
@@ -42,9 +55,10 @@ class ModelTurn(Generic[OutT]):
     """
 
     __slots__ = (
-        "_asked", "_base", "_delay", "_is_prepared", "_is_sound", "_number", "_run", "_sent", "_stream", "context", "emitted", "follows", "is_asking", "last_content", "limit", "slots",
+        "_answered", "_asked", "_base", "_delay", "_is_prepared", "_is_sound", "_number", "_run", "_sent", "_stream", "context", "emitted", "follows", "is_asking", "last_content", "limit", "slots",
     )  # fmt: skip
 
+    _answered: Observing[OutT] | None  # where the run goes on after an answer, if a message has come
     _delay: float  # seconds before the next request
     _asked: int  # the number of messages of the last request that the log had
     _number: int  # of the request that is under way
@@ -59,7 +73,7 @@ class ModelTurn(Generic[OutT]):
         run.turn = self
         self._stream = stream
         self._delay = 0.0
-        self.limit = self.slots = self.context = None
+        self.limit = self.slots = self.context = self._answered = None
         self.emitted = 0
         self._asked = self._sent = self._number = 0
         self._base = phase.trail.length
@@ -112,8 +126,14 @@ class ModelTurn(Generic[OutT]):
             if run.is_recorded:
                 phase, reply = self._recorded_reply(phase)
             is_known = reply is not NO_REQUEST
+            if reply is CUT:
+                continue
             if not is_known:
+                if run.log.log.has_mail:
+                    phase = self._with_mail(phase)
                 reply = await self._ask(phase)
+                if reply is CUT:
+                    continue
                 if reply is NO_REQUEST:
                     return await self._finish_with_last_reply(phase, None)
             if isinstance(reply, ModelTransportError):
@@ -133,6 +153,50 @@ class ModelTurn(Generic[OutT]):
                 following = self._follow(phase, reply, run.judged(reply))
             if following is not None:
                 return following
+
+    # --- messages from outside -----------------------------------------------------------------------
+
+    def _with_mail(self, phase: Thinking[OutT], *, is_idle: bool = False) -> Thinking[OutT]:
+        """The phase with the messages that have come for this agent."""
+        run = self._run
+        names = unread(run.log.log, run.log.place, is_idle=is_idle)
+        if not names:
+            return phase
+        heard = Heard(tuple(names))
+        run.log.write(f"heard {run.step + 1}", heard)
+        return self._hear(phase, heard)
+
+    def _hear(self, phase: Thinking[OutT], heard: Heard) -> Thinking[OutT]:
+        log = self._run.log.log
+        said = (log.find(name, Say) for name in heard.names)
+        return with_messages(phase, [message_of(one) for one in said if one is not None])
+
+    async def goes_on(self, phase: Completed[OutT]) -> Phase[OutT] | None:
+        """Where a run goes on that would end, since a message has come; None if it ends.
+
+        In a store, no message is taken from then on.
+        """
+        run, before = self._run, self._answered
+        log, place = run.log.log, run.log.place
+        if before is None or phase.stopped_by is not None:
+            return None
+        name = f"heard {run.step + 1}"
+        if not run.log.has(name):
+            if log.refuse is not None:
+                return None
+
+            def has_mail() -> bool:
+                return log.has_mail and bool(unread(log, place, is_idle=True))
+
+            if log.writer is None or place:
+                if not has_mail():
+                    return None
+            elif await log.writer.close_mailbox(f"{place}closing {run.step}", Closing(), has_mail):
+                return None
+            self._answered = None
+            return self._with_mail(before.think(), is_idle=True)
+        self._answered = None
+        return before.think()
 
     # --- asking --------------------------------------------------------------------------------------
 
@@ -156,7 +220,12 @@ class ModelTurn(Generic[OutT]):
         on_text = self._relay() if self._stream else None
         try:
             asked = run.backend.ask(request, on_text=on_text)
-            reply = await (asked if run.is_bare else run.watch(asked))
+            if run.log.log.can_be_told:
+                reply = await run.watch(asked, cut_by_messages=True)
+            else:
+                reply = await (asked if run.is_bare else run.watch(asked))
+        except Told:
+            reply = self._cut_off(request, number)
         except BaseException as cause:  # noqa: BLE001  # a model may be anybody's code
             reply = self._reply_failed(cause, request, number)
         else:
@@ -269,6 +338,20 @@ class ModelTurn(Generic[OutT]):
             run.check_stop()
         raise cause
 
+    def _cut_off(self, request: LlmRequest, number: int) -> Any:
+        """Record a request that a message has cut off. What it cost is not known: its input is charged."""
+        run = self._run
+        usage = Usage(sum(map(tokens_of, request.messages)))
+        reply = LlmResponse(usage=usage)
+        cost, unpriced = run.account.spend_reply(reply)
+        ms = int((run.now() - run.asked_at) * 1e6) / 1000
+        last, free = 0 if run.step == number else run.step, run.tally.free
+        run.log.write(
+            f"ask {number}",
+            Reply(reply, None, ms, cost, free, unpriced=unpriced, step=last, cut=True, request=request),
+        )
+        return CUT
+
     def _unreachable(self, cause: Exception, request: LlmRequest, number: int) -> ModelTransportError:
         """Record the error of a model call, and return it as an error of the run."""
         run = self._run
@@ -307,6 +390,9 @@ class ModelTurn(Generic[OutT]):
             if self.limit is not None and self.limit.owner is not run.account:
                 raise LimitAbove(self.limit, is_recorded=True)
         number = run.step + 1
+        heard = run.log.find(f"heard {number}", Heard)
+        if heard is not None:
+            phase = self._hear(phase, heard)
         known = run.log.find(f"ask {number}", Reply)
         if known is None:
             run.is_recorded = False
@@ -320,6 +406,8 @@ class ModelTurn(Generic[OutT]):
         if known.fault is not None:
             return phase, _transport_error(revived(known.fault), run.step)
         run.tally.free = False
+        if known.cut:
+            return phase, CUT
         if known.flaw or known.reply is None:
             return phase, NotAReply(known.flaw)
         self.last_content = known.reply.content
@@ -409,6 +497,8 @@ class ModelTurn(Generic[OutT]):
             self._is_sound = sound is reply
             return self._begin(phase, sound)
         if isinstance(verdict, Answer):
+            if run.log.log.can_be_told:
+                self._answered = self._after_answer(phase, verdict)
             return phase.complete(
                 verdict.output, text=verdict.text, spent=run.spent(), step=run.step, citations=reply.citations
             )
@@ -419,6 +509,14 @@ class ModelTurn(Generic[OutT]):
                 return self._begin(phase, sound).observe([])
             case _:
                 assert_never(verdict)
+
+    def _after_answer(self, phase: Thinking[OutT], answer: Answer[OutT]) -> Observing[OutT]:
+        """Where the run goes on after an answer, which stays in its history."""
+        observed = [
+            Observed(sentences.ANSWERED, sentences.ANSWERED, call.id, call.name)
+            for call in answer.reply.tool_calls
+        ]
+        return self._begin(phase, answer.reply).observe(observed)
 
     async def _checked(
         self, phase: Active[OutT], answer: Answer[OutT], checks: Checks

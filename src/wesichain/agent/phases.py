@@ -390,6 +390,12 @@ def handed_over(
     return replace(_THINKING, info=info, trail=phase.trail.with_messages(messages))
 
 
+def with_messages(phase: Thinking[OutT], messages: Sequence[Message]) -> Thinking[OutT]:
+    """The phase with messages that have come from outside, which the next request has."""
+    items = [Observed(message.text, message.text) for message in messages]
+    return replace(phase, trail=phase.trail.grown(messages, items))
+
+
 def with_output(outcome: Completed[Any], output: OutT, *, text: str | None = None) -> Completed[OutT]:
     """A copy of the outcome with another output, such as the parsed output of an outcome read from data."""
     again: Any = copy(outcome)

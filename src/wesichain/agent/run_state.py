@@ -39,6 +39,7 @@ from wesichain.journal.internal import (
     Asked,
     Decide,
     Limit,
+    Say,
     escape_id,
     fault_of,
     fingerprint,
@@ -140,6 +141,10 @@ class Stopped(Exception):  # noqa: N818  # not an error: it was requested
 
 class CutOff(Exception):  # noqa: N818  # not an error: it was requested
     """The task that drives the run was cancelled, and user code suppressed the CancelledError."""
+
+
+class Told(Exception):  # noqa: N818  # not an error: it was requested
+    """A message has come that is to be read in place of the model call under way."""
 
 
 _MAKING = threading.RLock()
@@ -289,15 +294,22 @@ class RunState(Mutable, Generic[OutT]):
         """Wait for the effect, unless the run is stopped or runs out of time first."""
         return effect if self.is_bare else self.watch(effect)
 
-    async def watch(self, effect: Coroutine[Any, Any, R], *, grace: Callable[[], float] | None = None) -> R:
+    async def watch(
+        self,
+        effect: Coroutine[Any, Any, R],
+        *,
+        grace: Callable[[], float] | None = None,
+        cut_by_messages: bool = False,
+    ) -> R:
         """Wait for the effect as `wait()` does; one with runs inside has `grace` seconds to stop by itself.
 
         A result that arrives while the effect or the waiting task is being cancelled is still returned, and
-        the next `check_stop()` stops the run.
+        the next `check_stop()` stops the run. With `cut_by_messages`, a message that interrupts raises `Told`.
         """
         task = asyncio.ensure_future(effect)
         stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         unsubscribe = self.token.on_cancel(lambda: None if stop.done() else stop.set_result(None))
+        unlisten = self._on_interrupt(stop) if cut_by_messages else None
         deadline = self.account.deadline
         ended: set[asyncio.Future[Any]] = {task}
         try:
@@ -310,6 +322,8 @@ class RunState(Mutable, Generic[OutT]):
                 raise
         finally:
             unsubscribe()
+            if unlisten is not None:
+                unlisten()
             stop.cancel()
         if not task.done():
             await _stop(task, grace() if grace else 0.0)
@@ -322,7 +336,19 @@ class RunState(Mutable, Generic[OutT]):
         self.check_stop()
         if task in ended:
             raise stray_cancel()
+        if cut_by_messages and stop in ended:
+            raise Told
         raise self.out_of_time()
+
+    def _on_interrupt(self, stop: asyncio.Future[None]) -> Callable[[], None]:
+        """Set a future when a message comes that is to be read at once."""
+        place, loop = self.log.place, asyncio.get_running_loop()
+
+        def came(_: str, body: Any) -> None:
+            if isinstance(body, Say) and body.when == "interrupt" and body.place == place:
+                loop.call_soon_threadsafe(lambda: None if stop.done() else stop.set_result(None))
+
+        return self.log.log.listen(came)
 
     def fault_of(self, cause: BaseException) -> BaseException:
         """The error for a `CancelledError` in a task that was not cancelled; any other cause is returned."""

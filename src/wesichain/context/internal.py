@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from wesichain.core.internal import lazy_getattr
 
+from .tokens import tokens_of as tokens_of
 from .view import are_views as are_views
 from .view import counter_of as counter_of
 from .view import inactive_below as inactive_below

@@ -27,6 +27,7 @@ sleep NAME       Sleep      until when a function sleeps
 woke NAME        Woke       that it slept until then
 stop I           Stop       somebody asked the run to stop
 left K           Left       where work on the run ended, and why
+closing N        Closing    an agent is about to end after step N, and takes no messages any more
 end              End        the outcome
 """
 
@@ -173,6 +174,10 @@ class Left(Value, omit_defaults=True):
     messages: tuple[Message, ...] = ()
 
 
+class Closing(Value):
+    """An agent is about to end: no message is taken any more."""
+
+
 class End(Value, omit_defaults=True):
     """The end of a run: the value of a function, the text of an agent's answer, or the error.
 
@@ -242,6 +247,7 @@ class Reply(Value, omit_defaults=True):
     flaw: str = ""  # what is wrong with an object that is no reply
     noted: bool = False  # the request ended with a note that is not part of the messages of the run
     request: Any = ""  # in memory the request itself
+    cut: bool = False  # by a message: the reply has what was estimated to be spent
 
 
 class ModelCall(Value, omit_defaults=True):
@@ -469,6 +475,7 @@ BODIES: Mapping[str, type[Value]] = {
     "woke": Woke,
     "stop": Stop,
     "left": Left,
+    "closing": Closing,
     "end": End,
 }
 

@@ -134,7 +134,7 @@ class Projection:
     def _ask(self, name: Name, body: Reply) -> Iterator[Form]:
         reply, step = body.reply, body.step or name.step
         if reply is not None:
-            yield ModelResponded, step, reply, body.ms, body.cost
+            yield ModelResponded, step, reply, body.ms, body.cost, body.cut
             if reply.omitted:
                 yield ContentOmitted, step, self._models.get(name.place, ""), reply.omitted
 

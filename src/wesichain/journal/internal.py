@@ -6,10 +6,12 @@ from .entries import Answer as Answer
 from .entries import Asked as Asked
 from .entries import Begin as Begin
 from .entries import Check as Check
+from .entries import Closing as Closing
 from .entries import Decide as Decide
 from .entries import End as End
 from .entries import Go as Go
 from .entries import Hand as Hand
+from .entries import Heard as Heard
 from .entries import Intent as Intent
 from .entries import Left as Left
 from .entries import Limit as Limit
@@ -19,6 +21,7 @@ from .entries import RecordedError as RecordedError
 from .entries import Reply as Reply
 from .entries import Result as Result
 from .entries import Rule as Rule
+from .entries import Say as Say
 from .entries import View as View
 from .entry_names import call_place as call_place
 from .entry_names import escape_id as escape_id
@@ -36,6 +39,10 @@ from .journal import Journal as Journal
 from .log import Follower as Follower
 from .log import JournalLog as JournalLog
 from .log import Unread as Unread
+from .mailbox import message as message
+from .mailbox import message_of as message_of
+from .mailbox import place_of_agent as place_of_agent
+from .mailbox import unread as unread
 from .questions import pending_call as pending_call
 from .requests import fingerprint as fingerprint
 from .results import register_result as register_result

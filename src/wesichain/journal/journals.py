@@ -7,9 +7,9 @@ import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from secrets import token_hex
-from typing import Any, Self, TypeAlias, TypeVar, overload
+from typing import Any, Literal, Self, TypeAlias, TypeVar, overload
 
-from wesichain.core import JsonValue, to_json
+from wesichain.core import JsonValue, Part, to_json
 from wesichain.core.internal import Clock, Decision, SystemClock, Value, parse_json, replace, running_loop
 from wesichain.errors import (
     CodecError,
@@ -28,6 +28,7 @@ from .frame import RunFrame
 from .functions import FunctionProgram, FunctionReturned
 from .journal import Journal
 from .log import JournalLog
+from .mailbox import message, place_of_agent
 from .opening import OpenedLog, Working
 from .results import result_in
 from .sealing import Cipher, opened, sealed
@@ -261,6 +262,34 @@ class Journals:
         entry, say = f"say {id or token_hex(8)}", Say(name, plain, by or "")
         await self._enter(run_id, lambda log: () if log.has(entry) else [(entry, say)])
 
+    async def say(
+        self,
+        run_id: str,
+        text: str | Sequence[str | Part],
+        *,
+        by: str | None = None,
+        when: Literal["next", "idle", "interrupt"] = "next",
+        place: str | None = None,
+        id: str | None = None,
+    ) -> None:
+        """Send a message to an agent of a run. The same `id` is the same message.
+
+        The agent reads it before its next model call ("next"), once it would end ("idle"), or at once, in place
+        of the model call under way ("interrupt"). `place` is that of the agent, in a run with several.
+        """
+        entry = f"say {id or token_hex(8)}"
+
+        def entries(log: JournalLog) -> Entering:
+            if log.has(entry):
+                return ()
+            if log.index.is_closing:
+                raise RunEndedError(
+                    f"the run {run_id!r} is about to end, and takes nothing more", run_id=run_id
+                )
+            return [(entry, message(text, by=by, when=when, place=place_of_agent(log, place)))]
+
+        await self._enter(run_id, entries)
+
     async def stop(self, run_id: str, reason: str = "stopped", *, by: str | None = None) -> None:
         """Ask a run to stop before its next step; `resume(run_id)` lets it go on."""
         is_worked_on = await self._working.is_worked_on(checked_run_id(run_id))
@@ -444,6 +473,10 @@ class Journals:
     def signal_sync(self, run_id: str, name: str, value: JsonValue = None, **options: Any) -> None:
         """Synchronous version of `signal()`."""
         _wait_for(self.signal(run_id, name, value, **options))
+
+    def say_sync(self, run_id: str, text: str | Sequence[str | Part], **options: Any) -> None:
+        """Synchronous version of `say()`."""
+        _wait_for(self.say(run_id, text, **options))
 
     def stop_sync(self, run_id: str, reason: str = "stopped", *, by: str | None = None) -> None:
         """Synchronous version of `stop()`."""

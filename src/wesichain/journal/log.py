@@ -111,6 +111,9 @@ class JournalLog:
     _left_inside: list[str] | None = None
     _waits: list[tuple[str, Mapping[str, Any]]] | None = None  # of this leg, beside questions
     _has_asked = False
+    is_open = False  # whether somebody has a handle to send messages with
+    has_mail = False  # whether a message to an agent has come that may not have been read
+    _listeners: tuple[Callable[[str, Any], None], ...] = ()  # of what comes from outside
 
     def __init__(self, run_id: str, clock: Clock) -> None:
         self.run_id = run_id
@@ -128,8 +131,9 @@ class JournalLog:
         self._loop = None
         self._claimed = self._settled = self._ledgers = self._left_inside = self._waits = None
         self.writer = self.refuse = None
-        self._followers = ()
+        self._followers = self._listeners = ()
         self.append = self.records.append
+        self.has_mail = bool(self.index.untaken)
 
     def copy(self, clock: Clock, *, until: int | None = None, run_id: str = "") -> JournalLog:
         """A log with the same records, or with the first ones of them."""
@@ -168,6 +172,22 @@ class JournalLog:
     def enter(self, name: str, body: Any) -> None:
         """Append an entry that comes from outside. It does no work: the run's seconds stay as they are."""
         self.records.append((name, body, self.clock.time(), self._last_elapsed()))
+
+    def receive(self, record: Record) -> None:
+        """Append an entry that has come from outside, while this process works on the run."""
+        self.add(record)
+        name, body = record[0], self.body(len(self.records) - 1)
+        self.has_mail = self.has_mail or bool(getattr(body, "when", ""))
+        for listener in self._listeners:
+            listener(name, body)
+
+    def listen(self, listener: Callable[[str, Any], None]) -> Callable[[], None]:
+        """Call `listener` with the name and the body of what comes from outside; returns what ends that."""
+        self._listeners += (listener,)
+        return lambda: self._unlisten(listener)
+
+    def _unlisten(self, listener: Callable[[str, Any], None]) -> None:
+        self._listeners = tuple(one for one in self._listeners if one is not listener)
 
     def forget(self, number: int) -> None:
         """Put an empty note in the place of a record that cannot be read."""
@@ -259,6 +279,11 @@ class JournalLog:
         if index.size != len(self.records):
             index.extend()
         return index
+
+    @property
+    def can_be_told(self) -> bool:
+        """Whether messages may come from outside, or may have come before."""
+        return self.writer is not None or self.has_mail or self.is_open or self.known > 0
 
     @property
     def is_new(self) -> bool:

@@ -12,7 +12,7 @@ from .entries import Asked, Go
 from .entry_names import parse
 
 # Entries of other kinds are found by their names alone.
-_INDEXED = frozenset({"begin", "asked", "say", "heard", "go", "left", "end", "stop"})
+_INDEXED = frozenset({"begin", "asked", "say", "heard", "go", "left", "end", "stop", "closing"})
 
 
 class IndexedLog(Protocol):
@@ -36,6 +36,7 @@ class LogIndex:
         "_lock",
         "_log",
         "_unkeyed",
+        "is_closing",
         "last",
         "lefts",
         "legs",
@@ -63,6 +64,7 @@ class LogIndex:
         self.lefts: list[int] = []
         self.options: list[int] = []  # where later legs of the work had options of their own
         self.legs = 0
+        self.is_closing = False  # whether the run is about to end, and takes no messages any more
         self._unkeyed: dict[str, list[str]] = {}
 
     def runs_without_key(self, prefix: str) -> Sequence[str]:
@@ -107,6 +109,8 @@ class LogIndex:
                 self._take_go(number)
             case "stop":
                 self.stop = number
+            case "closing":
+                self.is_closing = True
             case "left":
                 self.last = number
                 self.lefts.append(number)
@@ -122,7 +126,7 @@ class LogIndex:
 
     def _take_go(self, number: int) -> None:
         go: Go = self._log.body(number)
-        self.last = number
+        self.last, self.is_closing = number, False
         self.legs += 1
         if go.own_model or go.settings is not None or go.budget is not None:
             self.options.append(number)

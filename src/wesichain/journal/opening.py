@@ -42,7 +42,7 @@ class OpenedLog:
         self._loop = asyncio.get_running_loop()
         self._has_ended = asyncio.Event()
         self._is_lost = False  # another process has taken the run over
-        writer.listen(self._came)
+        log.listen(self._came)
 
     def _came(self, name: str, body: Any) -> None:
         if name.startswith("stop "):

@@ -56,12 +56,7 @@ class StoreWriter:
         self._cost = cost_between(log, 0, self._encoded)
         self._summary: Summary | None = None  # in the store
         self._busy: asyncio.Future[None] | None = None
-        self._listeners: list[Callable[[str, Value], None]] = []
         self._loop = asyncio.get_running_loop()
-
-    def listen(self, callback: Callable[[str, Value], None]) -> None:
-        """Call `callback` with the name and the body of each entry that comes from outside."""
-        self._listeners.append(callback)
 
     async def now(self) -> float:
         """The time by the clock of the store."""
@@ -125,6 +120,19 @@ class StoreWriter:
         self._encoder.renumber(self._after)
         log.add(record)
         return True
+
+    async def close_mailbox(self, name: str, body: Value, has_mail: Callable[[], bool]) -> bool:
+        """Store an entry behind which no message is taken any more; False if one has come that was not read."""
+        await self.flush()
+        while self._busy is not None:
+            await asyncio.wait([self._busy])
+        async with self._alone():
+            await self._append()
+            while not has_mail():
+                if await self._try_first(name, body, (), ()):
+                    return True
+                await self._catch_up()
+            return False
 
     @asynccontextmanager
     async def _alone(self) -> AsyncGenerator[None]:
@@ -207,6 +215,4 @@ class StoreWriter:
         for name, body, at, _ in self._decoder.take(opened(entry, self._cipher, log.run_id)):
             number = len(log.records)
             self._encoder.skip(number)
-            log.add((name, body, at, log.elapsed))
-            for callback in self._listeners:
-                callback(name, log.body(number))
+            log.receive((name, body, at, log.elapsed))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 
 from typing_extensions import override
 
 from wesichain.agent.drive import OpenRun
 from wesichain.agent.phases import Outcome, Phase
-from wesichain.core import Event, EventSink
+from wesichain.core import Event, EventSink, JsonValue, Part
 from wesichain.core.internal import abandon
 from wesichain.errors import ConfigError, RunInterruptedError
+from wesichain.journal.internal import JournalLog
+
+from .messages import say, signal
 
 R = TypeVar("R")
 OutT = TypeVar("OutT")
@@ -112,6 +115,31 @@ class RunStream(Generic[R]):
 
     def _take(self, drive: OpenRun[Any]) -> None:
         self._drive = drive
+        drive.phase.info.log.is_open = True
+
+    async def say(
+        self,
+        text: str | Sequence[str | Part],
+        *,
+        by: str | None = None,
+        when: Literal["next", "idle", "interrupt"] = "next",
+        place: str | None = None,
+        id: str | None = None,
+    ) -> None:
+        """Send a message to the run; see `Journals.say`."""
+        await say(self._log, text, by=by, when=when, place=place, id=id)
+
+    async def signal(
+        self, name: str, value: JsonValue = None, *, by: str | None = None, id: str | None = None
+    ) -> None:
+        """Send a signal to the run, which takes it with `receive(name)`."""
+        await signal(self._log, name, value, by=by, id=id)
+
+    @property
+    def _log(self) -> JournalLog:
+        if self._drive is None:
+            raise ConfigError("the run has not begun yet: read its first event before you send it something")
+        return self._drive.phase.info.log
 
     @property
     def outcome(self) -> Outcome[Any] | None:
@@ -146,6 +174,7 @@ class RunSteps(Generic[OutT]):
 
     async def __aenter__(self) -> Self:
         self._drive = await self._context.__aenter__()
+        self._drive.phase.info.log.is_open = True
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -161,6 +190,28 @@ class RunSteps(Generic[OutT]):
                 "a run in steps is a context manager: async with agent.iterate(task) as run: ..."
             )
         return self._drive
+
+    async def say(
+        self,
+        text: str | Sequence[str | Part],
+        *,
+        by: str | None = None,
+        when: Literal["next", "idle", "interrupt"] = "next",
+        place: str | None = None,
+        id: str | None = None,
+    ) -> None:
+        """Send a message to the run; see `Journals.say`."""
+        await say(self._log, text, by=by, when=when, place=place, id=id)
+
+    async def signal(
+        self, name: str, value: JsonValue = None, *, by: str | None = None, id: str | None = None
+    ) -> None:
+        """Send a signal to the run, which takes it with `receive(name)`."""
+        await signal(self._log, name, value, by=by, id=id)
+
+    @property
+    def _log(self) -> JournalLog:
+        return self._opened.phase.info.log
 
     @property
     def phase(self) -> Phase[OutT]:

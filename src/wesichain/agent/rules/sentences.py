@@ -56,6 +56,7 @@ def catalog(tools: Iterable[ToolSpec]) -> str:
 CUT = "the run ended before this call did"
 BESIDE_ANSWER = "the final answer beside this call was wrong; call it again if it is still needed"
 ONE_TRANSFER = "a run is handed over once, and the first such call of this reply has done it"
+ANSWERED = "this was the answer so far"
 WAITS = "a run inside this call waits"
 
 OUT_OF_STEPS = (
