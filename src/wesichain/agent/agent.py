@@ -26,7 +26,6 @@ from wesichain.core.internal import (
     running_loop,
 )
 from wesichain.errors import ConfigError, ConversationError
-from wesichain.journal import Journals
 from wesichain.journal.internal import Begin, register_result
 from wesichain.policy import SelfCorrect
 from wesichain.tools import Effect, RunContext, ToolContext, ToolRegistry
@@ -50,6 +49,8 @@ from .runtime import AgentRuntime
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm  # a type, or a union of types
+
+    from wesichain.journal import Journals
 
     from .bounds import Bounds
     from .calls.agent_tool import AgentTool

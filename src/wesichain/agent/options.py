@@ -18,7 +18,6 @@ from wesichain.context.internal import are_views
 from wesichain.core import EventSink, ModelSettings
 from wesichain.core.internal import NO_SETTINGS, Advice, CancellationToken, Clock, Value
 from wesichain.errors import ConfigError, PolicyConfigError
-from wesichain.journal import Journal, Journals
 from wesichain.middleware import Middleware
 from wesichain.platform.processes import after_fork
 from wesichain.policy import Budget, FailFast, PolicyEngine
@@ -31,12 +30,13 @@ from .rules.answers import OutputMode
 from .rules.checks import OutputCheck
 
 if TYPE_CHECKING:
+    from wesichain.journal import Journal, Journals
     from wesichain.trace import Redactor
 
     from .handoffs.handoff import Actor, Handoff
     from .memory.stores import RunMemory
 else:  # for `help` and `inspect.signature`, which resolve annotations
-    Redactor = Actor = Handoff = RunMemory = Any
+    Journal = Journals = Redactor = Actor = Handoff = RunMemory = Any
 
 DepsT = TypeVar("DepsT", default=Any)
 OutT = TypeVar("OutT", default=Any)
@@ -149,7 +149,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "flow": (lambda value: value is None or isinstance(value, Flow), "a Flow, such as Flow(), or None"),
     "journals": (
-        lambda value: value is None or isinstance(value, Journals),
+        lambda value: value is None or hasattr(value, "writing"),
         "journals, such as SqliteJournals(path)",
     ),
     "handoffs": (
@@ -209,15 +209,17 @@ _RUN_CHECKS: dict[str, tuple[Any, str]] = {
     "budget": (Budget, "a Budget, such as Budget(steps=5)"),
     "settings": (ModelSettings, "a ModelSettings, such as ModelSettings(temperature=0.2)"),
     "cancellation": (CancellationToken, "a CancellationToken"),
-    "parent": (
-        (ToolContext, Journal),
-        "the context of the call, or the Journal of the function, that runs the agent",
-    ),
-    "journals": (Journals, "journals, such as SqliteJournals(path)"),
     "run_id": (str, "a text"),
     "instructions": (str, "a text"),
     "key": (str, "a text"),
     "by": (str, "a text: who asks"),
+}
+
+
+# Values of classes that are loaded with the first of them are known by a member.
+_MEMBERS = {
+    "journals": ("writing", "journals, such as SqliteJournals(path)"),
+    "parent": ("link", "the context of the call, or the Journal of the function, that runs the agent"),
 }
 
 
@@ -260,6 +262,8 @@ def run_options(given: Mapping[str, Any]) -> RunOptions:
         check = _RUN_CHECKS.get(name)
         if check is not None and value is not None and not isinstance(value, check[0]):
             raise ConfigError(f"{name}={value!r}: use {check[1]}")
+        if name in _MEMBERS and value is not None and not hasattr(value, _MEMBERS[name][0]):
+            raise ConfigError(f"{name}={value!r}: use {_MEMBERS[name][1]}")
     try:
         return RunOptions(**given)
     except TypeError:

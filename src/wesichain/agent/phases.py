@@ -34,22 +34,14 @@ from wesichain.core.internal import (
     turn_of,
 )
 from wesichain.errors import AgentError, CodecError
-from wesichain.journal import Pending
-from wesichain.journal.internal import (
-    JournalLog,
-    Left,
-    entry_from_plain,
-    events_of,
-    log_to_plain,
-    pending_of,
-    read_log,
-    revived,
-)
+from wesichain.journal.internal import JournalLog, Left, revived
 from wesichain.policy.internal import cost_of_spent
 
-from .fold import fold
 from .run_info import RunInfo
 from .trail import Observed, Trail
+
+if TYPE_CHECKING:
+    from wesichain.journal import Pending
 
 OutT = TypeVar("OutT")
 LimitName: TypeAlias = Literal["steps", "tokens", "cost", "seconds", "tool_calls"]
@@ -141,6 +133,8 @@ class _Ended(AnyPhase, Generic[OutT]):
     @property
     def events(self) -> tuple[Event, ...]:
         """The events of this leg of the work, with those of the runs inside."""
+        from wesichain.journal.internal import events_of  # loaded when somebody reads them
+
         info = self.info
         found = events_of(
             info.log, info.place, run_id=info.run_id, since=info.since, until=self.until or None
@@ -172,6 +166,8 @@ class _Ended(AnyPhase, Generic[OutT]):
             raise CodecError(
                 "a run inside a call has its log with the outermost run; write the outcome of that"
             )
+        from wesichain.journal.internal import log_to_plain  # loaded when the first outcome is written
+
         log = log_to_plain(info.log, self.until or None)
         return {"kind": self.kind, "run_id": info.log.run_id, "log": log}
 
@@ -219,6 +215,8 @@ class Interrupted(_Ended[OutT]):
     @property
     def waits(self) -> tuple[Pending, ...]:
         """All that the run waits for: the questions of `pending`, signals and moments."""
+        from wesichain.journal.internal import pending_of
+
         last = self.info.log.last
         return tuple(map(pending_of, last.waits)) if isinstance(last, Left) else ()
 
@@ -238,6 +236,8 @@ Outcome: TypeAlias = Completed[OutT] | Failed[OutT] | Interrupted[OutT]
 
 def outcome_of(log: JournalLog, place: str = "") -> Outcome[Any]:
     """The outcome of a run from its log alone. A typed answer is its text."""
+    from .fold import fold
+
     found = fold(log, place)
     info, trail, spent, step, end = found.info, found.trail, found.spent, found.step, found.end
     until = len(log.records)
@@ -260,6 +260,8 @@ def log_from_plain(plain: Mapping[str, Any], clock: Clock | None = None) -> Jour
             "this is no outcome of this version: it has no log; run the task again, or resume it with the "
             "version that wrote it"
         )
+    from wesichain.journal.internal import entry_from_plain, read_log
+
     log = JournalLog(run_id, clock or SystemClock())
     read_log(log, map(entry_from_plain, entries))
     return log

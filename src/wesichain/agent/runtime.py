@@ -38,8 +38,6 @@ from .backend import Backend, LiveBackend
 from .calls.questions import check_all_decided
 from .drive import Drive, FirstEntry, OpenRun, PastRun, calls_before
 from .flow.flow import READ_SEALED, Flow
-from .fold import fold_begin
-from .listeners import follow
 from .memory.history import is_over, messages_of, opening, question_of
 from .model_names import AnyModel, Models, name_of_model
 from .model_turn import ModelTurn
@@ -473,6 +471,8 @@ class AgentRuntime(Generic[OutT]):
 
     def _recorded_start(self, place: RunPlace, first: Begin, given: RunOptions) -> Idle[OutT]:
         """The first phase of a run, as its log has it."""
+        from .fold import fold_begin  # loaded when the first run is continued
+
         found = fold_begin(place.log, place.place, first)
         info = replace(
             found.info,
@@ -702,6 +702,8 @@ class AgentRuntime(Generic[OutT]):
 
     def _follow(self, place: RunPlace, info: RunInfo, options: RunOptions) -> None:
         """Let the sinks of a run receive its events."""
+        from .listeners import follow  # loaded with the first sink
+
         sinks = self._sinks if options.events is None else self._sinks + as_sinks(options.events)
         if around.hook is not None:
             sinks = (*sinks, around.hook.listener(self.settings.name))

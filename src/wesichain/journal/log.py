@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
 from wesichain.core import Message
 from wesichain.core.internal import Clock, PendingCall, Spent, Value, running_loop
 from wesichain.errors import ReplayMismatchError
-from wesichain.store import Claim
 
 from .entries import Answer, Asked, Begin, End, Go, Left
 from .entry_names import parse, places_above
-from .log_index import LogIndex
-from .questions import pending_call
-from .spending import Ledgers, ledgers_of
-from .waiting import wait_of
+
+if TYPE_CHECKING:  # loaded when a log is read, or waits for somebody: most are only written
+    from wesichain.store import Claim
+
+    from .log_index import LogIndex
+    from .spending import Ledgers
 
 B = TypeVar("B", bound=Value)
 Record: TypeAlias = tuple[Any, ...]
@@ -275,6 +276,8 @@ class JournalLog:
         """What the log has, by name; extended to the last record."""
         index = self._index
         if index is None:
+            from .log_index import LogIndex
+
             index = self._index = LogIndex(self)
         if index.size != len(self.records):
             index.extend()
@@ -444,6 +447,8 @@ class JournalLog:
 
     def pending(self, place: str = "") -> tuple[PendingCall, ...]:
         """The questions in a place that have no answer, as outcomes and events show them."""
+        from .questions import pending_call
+
         return tuple(map(pending_call, self.open_questions(place)))
 
     def next_signal(self, name: str) -> str | None:
@@ -459,6 +464,8 @@ class JournalLog:
 
     def waits(self, place: str = "") -> tuple[Mapping[str, Any], ...]:
         """What the run in a place, and those inside it, wait for."""
+        from .waiting import wait_of
+
         others = [wait for where, wait in self._waits or () if where.startswith(place)]
         return (*map(wait_of, self.open_questions(place)), *others)
 
@@ -475,6 +482,8 @@ class JournalLog:
 
     def _known_ledgers(self) -> Ledgers:
         if self._ledgers is None:
+            from .spending import ledgers_of
+
             self._ledgers = ledgers_of(self, self.known)
         return self._ledgers
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from wesichain.errors import ConfigError
@@ -10,16 +9,7 @@ from wesichain.errors import ConfigError
 from .entries import End
 from .exceptions import revived
 from .log import JournalLog
-
-_READERS: dict[str, Callable[[JournalLog], Any]] = {}
-
-
-def register_result(kind: str, read: Callable[[JournalLog], Any]) -> None:
-    """Say how the result of a run of a kind ("agent", "graph") is read from its log.
-
-    `read` raises the error of a run that has failed.
-    """
-    _READERS[kind] = read
+from .readers import READERS
 
 
 def result_in(log: JournalLog) -> Any:
@@ -27,7 +17,7 @@ def result_in(log: JournalLog) -> Any:
     begin, number = log.begin_of(), log.number_of("end")
     assert begin is not None and number is not None, "the run has ended"
     if begin.program_kind != "function":
-        read = _READERS.get(begin.program_kind)
+        read = READERS.get(begin.program_kind)
         if read is None:
             raise ConfigError(
                 f"the run {log.run_id!r} is one of the {begin.program_kind} {begin.program!r}: import "

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from wesichain.agent.phases import Completed, Failed, Interrupted, Outcome
 from wesichain.agent.run_state import CALL_ENDED, RunState, Settings
@@ -36,12 +36,16 @@ from wesichain.errors import (
     ToolError,
     ToolErrorKind,
 )
-from wesichain.journal.internal import Answer, Claims, Journal, JournalLog, call_place
+from wesichain.journal.internal import Answer, JournalLog, call_place
 from wesichain.policy import Budget
 from wesichain.policy.internal import Account, chain_of
 from wesichain.tools import ToolContext
 
 from .questions import asked_about
+
+if TYPE_CHECKING:
+    from wesichain.journal import Journal
+    from wesichain.journal.internal import Claims
 
 
 class OpenCall(Mutable):
@@ -57,7 +61,7 @@ class OpenCall(Mutable):
     place: str = field(init=False)  # of this attempt
     _waits: bool = False  # whether the call asks a person, or waits for something
     _is_closed: bool = False
-    _claims: Claims = field(init=False)
+    _claims: Claims | None = None
     _journal: Journal | None = None
     _live: dict[str, RunState[Any]] = field(default_factory=dict[str, Any])  # runs inside, by place
     _ended: dict[str, Outcome[Any]] = field(default_factory=dict[str, Any])  # those that have ended
@@ -65,10 +69,7 @@ class OpenCall(Mutable):
 
     def __post_init__(self) -> None:
         self.token = CallToken(self.run)
-        own = self.run.log.place
-        self.place = call_place(own, self.call.id, self.attempt)
-        what = f"the call of {self.call.name!r}"
-        self._claims = Claims(self.run.log.log, self.place, call_place(own, self.call.id), what=what)
+        self.place = call_place(self.run.log.place, self.call.id, self.attempt)
 
     # --- runs inside ---------------------------------------------------------------------------------
 
@@ -79,6 +80,12 @@ class OpenCall(Mutable):
                 f"the call of {self.call.name!r} has ended, and a run of {agent!r} was to start inside it; await "
                 f"the run before the tool returns, or start it without parent="
             )
+        if self._claims is None:
+            from wesichain.journal.internal import Claims  # loaded with the first run inside a call
+
+            keyed = call_place(self.run.log.place, self.call.id)
+            what = f"the call of {self.call.name!r}"
+            self._claims = Claims(self.run.log.log, self.place, keyed, what=what)
         try:
             return self._claims.claim(agent, task, key, alone=alone)
         except (ConfigError, JournalMismatchError) as error:
