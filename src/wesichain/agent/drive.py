@@ -470,6 +470,9 @@ class Drive(Mutable, Generic[OutT]):
         """Record where the work ended. A run inside something announces it: the outermost run records it."""
         run, batch = self.run, self._batch
         inside = () if batch is None else batch.inside()
+        if run.background is not None:
+            run.background.cancel()
+            inside = (*inside, *(f"{run.log.place}call {name}" for name in run.background.waiting))
         if self.parent is not None:
             run.log.interrupted(run.step, outcome.reason, outcome.spent, outcome.pending)
             run.log.log.left_inside(inside)

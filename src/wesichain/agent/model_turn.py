@@ -31,7 +31,17 @@ from wesichain.policy import Reprompt, Retry
 
 from .backend import OnText
 from .calls.batch import Slot
-from .phases import Acting, Active, Completed, LimitName, Observing, Phase, Thinking, with_messages
+from .phases import (
+    Acting,
+    Active,
+    Completed,
+    Interrupted,
+    LimitName,
+    Observing,
+    Phase,
+    Thinking,
+    with_messages,
+)
 from .rules import sentences
 from .rules.checks import Checks, Refused
 from .rules.reply_judge import Answer, CallPlan, Malformed, NotAReply, Pause, Rejected, Verdict, is_response
@@ -184,6 +194,8 @@ class ModelTurn(Generic[OutT]):
         if not run.log.has(name):
             if log.refuse is not None:
                 return None
+            if run.background is not None and not await self._end_background():
+                return self._wait_in_background(before)
 
             def has_mail() -> bool:
                 return log.has_mail and bool(unread(log, place, is_idle=True))
@@ -193,10 +205,30 @@ class ModelTurn(Generic[OutT]):
                     return None
             elif await log.writer.close_mailbox(f"{place}closing {run.step}", Closing(), has_mail):
                 return None
-            self._answered = None
+            self._answered, run.is_recorded = None, False  # the log has nothing behind this
             return self._with_mail(before.think(), is_idle=True)
         self._answered = None
         return before.think()
+
+    async def _end_background(self) -> bool:
+        """Wait for the calls beside the run, until one has a result; False if they only wait for others."""
+        run, calls = self._run, self._run.background
+        while calls.awaited and not unread(run.log.log, run.log.place, is_idle=True):
+            await run.wait(calls.wait())
+            run.check_stop()
+        if unread(run.log.log, run.log.place, is_idle=True):
+            return True
+        if calls.waiting:
+            return False
+        await calls.end()
+        return True
+
+    def _wait_in_background(self, phase: Observing[OutT]) -> Interrupted[OutT]:
+        """Interrupt the run, because calls beside it wait."""
+        run = self._run
+        pending = run.log.pending()
+        reason = "approval" if pending else "waiting"
+        return phase.interrupt(reason, spent=run.spent(), step=run.step, pending=pending)
 
     # --- asking --------------------------------------------------------------------------------------
 
@@ -497,7 +529,7 @@ class ModelTurn(Generic[OutT]):
             self._is_sound = sound is reply
             return self._begin(phase, sound)
         if isinstance(verdict, Answer):
-            if run.log.log.can_be_told:
+            if run.log.log.can_be_told or run.background is not None:
                 self._answered = self._after_answer(phase, verdict)
             return phase.complete(
                 verdict.output, text=verdict.text, spent=run.spent(), step=run.step, citations=reply.citations

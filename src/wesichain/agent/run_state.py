@@ -184,6 +184,7 @@ class RunState(Mutable, Generic[OutT]):
     turn: Any = field(default=None, init=False)  # the `ModelTurn`
     batch: Any = field(default=None, init=False)  # the `Batch` of calls that are being run
     current_agent: Any = field(default=None, init=False)  # if the agent or its tools can change
+    background: Any = field(default=None, init=False)  # the `BackgroundCalls`, if there are any
     flow: Any = field(default=None, init=False)  # the `FlowRule`, if outside text may decide nothing
     asked_at: float = field(default=0.0, init=False)  # when the model was last called
     _cancels: int = field(default=0, init=False)
@@ -478,6 +479,14 @@ class RunState(Mutable, Generic[OutT]):
                 expected=str(there),
                 actual=actual,
             )
+
+    def in_background(self) -> Any:
+        """The calls that go on beside the run."""
+        if self.background is None:
+            from .calls.background import BackgroundCalls  # loaded with the first of them
+
+            self.background = BackgroundCalls(self)
+        return self.background
 
     # --- limits --------------------------------------------------------------------------------------
 

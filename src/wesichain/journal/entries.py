@@ -323,6 +323,7 @@ class Result(Value, omit_defaults=True):
     ms: float = 0.0
     fault: RecordedError | None = None
     provided: bool = False  # by a person or another program
+    background: bool = False  # the call goes on beside the run, and its result comes as a message
 
     @property
     def essence(self) -> tuple[Any, ...]:

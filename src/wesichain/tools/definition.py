@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 Args = TypeVar("Args")
 Result = TypeVar("Result")
 Effect: TypeAlias = Literal["pure", "idempotent", "once"]
+OnEnd: TypeAlias = Literal["wait", "leave", "cancel"]
 Approval: TypeAlias = bool | Callable[[Any], bool] | Callable[[RunContext[Any], Any], bool]
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_.-]{0,63}"  # compiled with the first tool
@@ -59,6 +60,8 @@ _OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "sequential": (_is_flag, "a bool"),
     "blocking": (_is_flag, "a bool"),
     "external": (_is_flag, "a bool"),
+    "background": (_is_flag, "a bool"),
+    "on_end": (lambda value: value in ("wait", "leave", "cancel"), "'wait', 'leave' or 'cancel'"),
     "max_output": (
         lambda value: isinstance(value, int) and not _is_flag(value) and value > 0,
         "a number of bytes above 0",
@@ -114,6 +117,8 @@ class ToolOptions(TypedDict, total=False):
     max_output: int
     blocking: bool
     external: bool
+    background: bool
+    on_end: OnEnd
     trust: Trust
 
 
@@ -141,7 +146,9 @@ class Tool(ABC, Generic[DepsT_contra]):
     the tool in a separate process. `sequential` prevents other calls of the same step from running at the
     same time. `max_output` limits the result, in bytes of JSON. `blocking=False` is for a sync function that
     returns at once and can run on the event loop. An `external` tool is not run: the run is interrupted
-    until its result is provided. `trust="outside"` says that its results are text of strangers (see `Flow`).
+    until its result is provided. A call of a `background` tool answers at once, and its result comes as a
+    message; `on_end` says what becomes of it when the run would end: the run waits for it ("wait"), or it goes
+    on alone ("leave"), or it is cancelled. `trust="outside"` says that its results are text of strangers (see `Flow`).
     """
 
     timeout: float = 30.0
@@ -152,6 +159,8 @@ class Tool(ABC, Generic[DepsT_contra]):
     max_output: int = 262_144
     blocking: bool = True
     external: bool = False
+    background: bool = False
+    on_end: OnEnd = "wait"
     trust: Trust = "inside"
     is_agent: bool = False  # it runs another agent, which is resumed after an interruption
     agents: tuple[Any, ...] = ()  # the agents that it can run

@@ -147,6 +147,8 @@ class Batch(Generic[OutT]):
             if result.fault is None:
                 log.log.settle(call_place(place, call.id))
                 self.slots[index] = _observed(call, result)
+                if result.background and not log.is_replayed:
+                    self._resume_background(call)
                 return
             run.tally.count_tool_failure(result.tool, limit=run.settings.exclude_after)
             keep = partial(self._keep_text, index, call)
@@ -273,6 +275,9 @@ class Batch(Generic[OutT]):
                     prepared = self.slots[index]
                     if not isinstance(prepared, PreparedCall):
                         continue
+                    if prepared.tool.background:
+                        self._to_background(index, prepared)
+                        continue
                     try:  # as `_settle` does, in 3 % less of a hop's time
                         result = await self._dispatch(prepared)
                     except (BudgetExceededError, LimitAbove) as error:
@@ -339,7 +344,8 @@ class Batch(Generic[OutT]):
         if limit is not None:
             raise limit
 
-    def _dispatch(self, prepared: PreparedCall) -> Coroutine[Any, Any, ToolResult]:
+    def _begin(self, prepared: PreparedCall) -> str:
+        """Record that an attempt at a call begins, unless a limit refuses it; returns its name in the log."""
         run, call = self.run, prepared.call
         log, tool = run.log, prepared.tool
         attempt = self.attempts.get(call.id, 0) + 1
@@ -362,10 +368,15 @@ class Batch(Generic[OutT]):
             # One that is entered again says so under a name of this leg.
             again = log.log.leg if run.is_recorded and log.has(f"call {name} ?") else ""
             log.write(f"call {name} ?{again}", Intent(tool=tool.name))
+        return name
+
+    def _dispatch(self, prepared: PreparedCall) -> Coroutine[Any, Any, ToolResult]:
+        run, call, tool = self.run, prepared.call, prepared.tool
+        self._begin(prepared)
         if run.flow is not None:
             prepared = run.flow.filled(prepared, run.settings.registry)
         effect = run.backend.call(prepared, self)
-        if log.log.writer is not None and tool.effect != "pure":
+        if run.log.log.writer is not None and tool.effect != "pure":
             effect = self._stored_first(effect)
         if run.has_own_clock:
             effect = self._timed(effect)
@@ -390,6 +401,31 @@ class Batch(Generic[OutT]):
         self.run.account.spend_tool_call(-1)
         self.attempts[call.id] = attempt - 1
         self._end(call, sentences.CUT, "not_begun")
+
+    def _to_background(self, index: int, prepared: PreparedCall) -> None:
+        """Let a call go on beside the run, which answers the model at once."""
+        run, call = self.run, prepared.call
+        name = self._begin(prepared)
+        body = Result(call.name, sentences.BACKGROUND, background=True)
+        run.log.write(f"call {name}", body)
+        self._open.pop(call.id, None)
+        self.slots[index] = _observed(call, body)
+        run.in_background().start(prepared, run.step, self._phase.messages)
+
+    def _resume_background(self, call: ToolCall) -> None:
+        """Make a call again that went on beside the run, if its result has not come."""
+        run, name = self.run, self._name(call, 1)
+        if run.log.log.has(f"say {run.log.place}done {name}"):
+            return
+        has_begun = run.log.has(f"call {name} ?")
+        if has_begun and not run.goes_on_inside(call_place(run.log.place, call.id), name):
+            run.in_background().lose(call, run.step)
+            return
+        prepared = run.settings.judge.prepare(call, run.step)
+        if isinstance(prepared, PreparedCall):
+            run.in_background().start(prepared, run.step, self._phase.messages)
+        else:
+            run.in_background().lose(call, run.step)
 
     def _grace(self, call_id: str) -> float:
         """The seconds in which the inner runs of a call may end by themselves when it is stopped."""
@@ -450,6 +486,9 @@ class Batch(Generic[OutT]):
 
     async def _run_once(self, index: int, prepared: PreparedCall) -> float | None:
         """Run a call once. Returns the seconds to wait before a retry, as `_arrive()` does."""
+        if prepared.tool.background:
+            self._to_background(index, prepared)
+            return 0.0
         result = await self._result(prepared)
         delay = self._arrive(index, prepared, result)
         if delay is None:

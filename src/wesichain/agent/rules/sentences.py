@@ -34,6 +34,10 @@ def outcome_unknown(tool_name: str) -> str:
     )
 
 
+def background_result(tool_name: str, text: str) -> str:
+    return f"[RESULT] of {tool_name!r}, which you started before: {text}"
+
+
 def excluded(tool_name: str, failures: int, others: Iterable[str]) -> str:
     rest = ", ".join(others) or "none; answer with what you know"
     return f" Tool {tool_name!r} has failed {failures} times and is no longer available. Other tools: {rest}."
@@ -56,6 +60,7 @@ def catalog(tools: Iterable[ToolSpec]) -> str:
 CUT = "the run ended before this call did"
 BESIDE_ANSWER = "the final answer beside this call was wrong; call it again if it is still needed"
 ONE_TRANSFER = "a run is handed over once, and the first such call of this reply has done it"
+BACKGROUND = "it has been started, and its result will come in a message; go on meanwhile"
 ANSWERED = "this was the answer so far"
 WAITS = "a run inside this call waits"
 
