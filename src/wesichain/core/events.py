@@ -27,6 +27,7 @@ __all__ = [
     "Decided",
     "Event",
     "HandedOff",
+    "MessageReceived",
     "ModelResponded",
     "OutputDelta",
     "RunCompleted",
@@ -275,6 +276,20 @@ class HandedOff(RunEvent):
     instructions: str = ""
 
 
+class MessageReceived(RunEvent):
+    """A message has come from outside, which a later request has. `by` is who sent it.
+
+    With a `call_id`, it is the result of a call in the background.
+    """
+
+    kind: ClassVar[str] = "message_received"
+    text: str
+    parts: tuple[Part, ...] = ()
+    when: str = "next"
+    by: str = ""
+    call_id: str = ""
+
+
 class ContentOmitted(RunEvent):
     """Parts could not be sent to the model; `omitted` has the lines that were sent instead."""
 
@@ -417,6 +432,7 @@ AgentEvent: TypeAlias = (
     | AdviceShown
     | ToolsOffered
     | HandedOff
+    | MessageReceived
     | ContentOmitted
     | ToolDispatched
     | ToolProgress

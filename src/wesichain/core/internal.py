@@ -44,6 +44,7 @@ from .events import Decided as Decided
 from .events import Decision as Decision
 from .events import GraphEvent as GraphEvent
 from .events import HandedOff as HandedOff
+from .events import MessageReceived as MessageReceived
 from .events import NodeCompleted as NodeCompleted
 from .events import NodeFailed as NodeFailed
 from .events import NodeStarted as NodeStarted

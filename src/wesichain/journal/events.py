@@ -21,6 +21,7 @@ from wesichain.core.internal import (
     ContextReduced,
     Decided,
     HandedOff,
+    MessageReceived,
     Spent,
 )
 
@@ -36,6 +37,7 @@ from .entries import (
     RecordedError,
     Reply,
     Result,
+    Say,
     View,
 )
 from .entry_names import Name, parse, unescape
@@ -88,9 +90,11 @@ class Projection:
         forms_of = _FORMS.get(name.kind)
         if forms_of is None or not name.place.startswith(self._place):
             return ()
-        scope, at = name.place[self._size : -1], record[2]
+        body, at = self._log.body(number), record[2]
+        place = body.place or name.place if isinstance(body, Say) else name.place  # of whom a message is for
+        scope = place[self._size : -1]
         events: list[Event] = []
-        for make, step, *fields in forms_of(self, name, self._log.body(number)):
+        for make, step, *fields in forms_of(self, name, body):
             self.seq += 1
             events.append(make(self._run_id, step, self.seq, at, *fields, scope=scope))
         return events
@@ -166,6 +170,10 @@ class Projection:
             self._decided.append(Decided(name.rest, tool, body.decision))
         return iter(())
 
+    def _say(self, _: Name, body: Say) -> Iterator[Form]:
+        if body.when:
+            yield MessageReceived, 0, body.text, body.parts, body.when, body.by, body.call
+
     def _hand(self, name: Name, body: Hand) -> Iterator[Form]:
         self._models[name.place] = body.model
         yield HandedOff, name.step, body.source, body.target, body.model, body.tools, body.instructions
@@ -198,6 +206,7 @@ _FORMS: dict[str, Callable[[Projection, Name, Any], Iterator[Form]]] = {
     "call": Projection._call,
     "asked": Projection._asked_for,
     "answer": Projection._answer,
+    "say": Projection._say,
     "hand": Projection._hand,
     "left": Projection._left,
     "end": Projection._end,

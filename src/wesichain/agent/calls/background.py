@@ -74,7 +74,7 @@ class BackgroundCalls:
             call=call.id,
         )
         log = run.log.log
-        log.receive((f"say {run.log.place}done {name}", said, log.clock.time(), log.elapsed))
+        log.receive((f"{run.log.place}say done {name}", said, log.clock.time(), log.elapsed))
 
     @property
     def awaited(self) -> bool:

@@ -415,7 +415,7 @@ class Batch(Generic[OutT]):
     def _resume_background(self, call: ToolCall) -> None:
         """Make a call again that went on beside the run, if its result has not come."""
         run, name = self.run, self._name(call, 1)
-        if run.log.log.has(f"say {run.log.place}done {name}"):
+        if run.log.has(f"say done {name}"):
             return
         has_begun = run.log.has(f"call {name} ?")
         if has_begun and not run.goes_on_inside(call_place(run.log.place, call.id), name):
