@@ -10,13 +10,14 @@ from math import inf
 from typing import Any, Generic, TypeGuard, TypeVar
 
 from wesichain.context import ContextView
-from wesichain.core import LlmRequest, LlmResponse, Message, ModelSettings, ToolSpec
+from wesichain.core import LlmRequest, LlmResponse, Message, ModelSettings, ToolCall, ToolSpec
 from wesichain.core.internal import (
     NO_SETTINGS,
     ApproveWith,
     CancellationToken,
     Clock,
     Decision,
+    Identity,
     Mutable,
     Spent,
     Value,
@@ -39,6 +40,7 @@ from wesichain.journal.internal import (
     Asked,
     Decide,
     Limit,
+    Rule,
     Say,
     escape_id,
     fault_of,
@@ -171,6 +173,7 @@ class RunState(Mutable, Generic[OutT]):
     is_recorded: bool = False
     is_compared: bool = False
     answers: Mapping[str, Decision] = field(default_factory=dict[str, Decision])  # by call of this step
+    denied: Mapping[str, int] = field(default_factory=dict[str, int])  # decisions that do not hold, by call
     paid: tuple[float, str] | None = (
         None  # of a reply that a middleware has charged: cost, model without price
     )
@@ -417,8 +420,7 @@ class RunState(Mutable, Generic[OutT]):
         """The calls of a reply after the decisions of people on them; they may have changed arguments."""
         asked, calls = list(plan.reply.tool_calls), list(plan.calls)
         for index, call in enumerate(asked):
-            token = approval_token(self.run_id, self.step, call)
-            answer = self.log.find(f"answer {token}", Answer)
+            answer = self._answer_to(call, calls[index])
             if answer is None or answer.decision is None:
                 continue
             self.answers = {**self.answers, call.id: answer.decision}
@@ -428,6 +430,35 @@ class RunState(Mutable, Generic[OutT]):
         if asked == list(plan.reply.tool_calls):
             return plan
         return replace(plan, reply=replace(plan.reply, tool_calls=tuple(asked)), calls=calls)
+
+    def _answer_to(self, call: ToolCall, prepared: Any) -> Answer | None:
+        """The decision on a call, by somebody who may decide; others do not hold, and it is asked again."""
+        number = 0
+        while True:
+            token = approval_token(self.run_id, self.step, call, number)
+            answer = self.log.find(f"answer {token}", Answer)
+            if answer is None or self._may_decide(answer, call, prepared, number):
+                return answer
+            number += 1
+            self.denied = {**self.denied, call.id: number}
+
+    def _may_decide(self, answer: Answer, call: ToolCall, prepared: Any, number: int) -> bool:
+        """Whether the decision of this identity holds; what the rule of approvers says is recorded."""
+        if not isinstance(prepared, PreparedCall) or prepared.tool.approvers is None:
+            return True
+        name = f"rule {self.step} {escape_id(call.id)} {number + 1}"
+        known = self.log.find(name, Rule)
+        if known is None:
+            self.log.refuse(name)
+            identity = Identity(answer.by, answer.roles)
+            may = prepared.may_decide(identity, self.context(tuple))
+            known = Rule(not may, "" if may else f"{answer.by or 'nobody named'} may not decide on it")
+            self.log.write(name, known)
+        return not known.asks
+
+    def is_under_way(self, name: str) -> bool:
+        """Whether a call of this reply, by its full name in the log, is being made now."""
+        return self.batch is not None and self.batch.is_open(name)
 
     def question(self, asked: Asked) -> Asked:
         """The question as the log has it; a new one is recorded."""
@@ -649,6 +680,11 @@ class _Link(Mutable):
     @property
     def messages(self) -> Sequence[Message]:
         return self._look()
+
+    @property
+    def by(self) -> str:
+        begin = self._run.log.log.begin_of()
+        return "" if begin is None else begin.by
 
     @property
     def spent(self) -> Spent:

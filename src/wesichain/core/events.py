@@ -17,7 +17,7 @@ from .codec import JsonValue, is_object
 from .content import Part
 from .messages import LlmResponse, Message, ToolCall, ToolSpec
 from .spending import NO_USAGE, Usage
-from .values import Value
+from .values import Value, field
 
 __all__ = [
     "AdviceShown",
@@ -87,7 +87,8 @@ class PendingCall(Value, omit_defaults=True):
     here; `Provide` gives its result. A call with a `question` has started and waits for the answer:
     `Provide({...})` with its fields. `parameters` is the schema of the arguments, so that `ApproveWith` can
     be checked without the program. `why` says why a person is asked, if it is not a rule of the tool itself:
-    which values come from no person, and where they stand (see `Flow`).
+    which values come from no person, and where they stand (see `Flow`). The outcome of an `unknown` call is
+    not known: `Provide` gives it, and `Approve` makes the call again.
     """
 
     call: ToolCall
@@ -98,37 +99,44 @@ class PendingCall(Value, omit_defaults=True):
     question: Question | None = None
     parameters: Mapping[str, JsonValue] | None = None
     why: str = ""
+    unknown: bool = False
 
 
-class Approve(Value):
-    """Run the call with its arguments unchanged."""
+class Approve(Value, omit_defaults=True):
+    """Run the call with its arguments unchanged. `by` is who decides."""
 
     kind: ClassVar[str] = "approve"
+    by: str = field(default="", kw_only=True)
 
 
-class ApproveWith(Value):
-    """Run the call with other arguments."""
+class ApproveWith(Value, omit_defaults=True):
+    """Run the call with other arguments. `by` is who decides."""
+
+    __always__: ClassVar[tuple[str, ...]] = ("args",)
 
     kind: ClassVar[str] = "approve_with"
     args: JsonValue
+    by: str = field(default="", kw_only=True)
 
 
 class Refuse(Value, omit_defaults=True):
-    """Do not run the call; the reason is returned to the model."""
+    """Do not run the call; the reason is returned to the model. `by` is who decides."""
 
     kind: ClassVar[str] = "refuse"
     reason: str = ""
+    by: str = field(default="", kw_only=True)
 
 
 class Provide(Value, omit_defaults=True):
     """The result of an external call (`external=True`), or its error.
 
-    For a call that waits with a question: the answer to it.
+    For a call that waits with a question: the answer to it. `by` is who decides.
     """
 
     kind: ClassVar[str] = "provide"
     value: JsonValue = None
     error: str | None = None
+    by: str = field(default="", kw_only=True)
 
 
 Decision: TypeAlias = Approve | ApproveWith | Refuse | Provide

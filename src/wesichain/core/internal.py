@@ -58,6 +58,8 @@ from .events import RunEvent as RunEvent
 from .events import ToolProgress as ToolProgress
 from .events import ToolsOffered as ToolsOffered
 from .events import check_decisions as check_decisions
+from .identity import Identity as Identity
+from .identity import roles_of as roles_of
 from .lazy_imports import lazy_getattr as lazy_getattr
 from .listening import TEXT_LISTENER as TEXT_LISTENER
 from .listening import streams_to_listener as streams_to_listener

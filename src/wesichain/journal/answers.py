@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wesichain.core import JsonValue
-from wesichain.core.internal import Approve, ApproveWith, Decision, Provide, Refuse, is_object
+from wesichain.core.internal import Approve, ApproveWith, Decision, Provide, Refuse, is_object, roles_of
 from wesichain.errors import ApprovalExpiredError, ConfigError
 
 from .entries import Answer, Asked
@@ -21,9 +21,9 @@ def checked_answer(asked: Asked, given: JsonValue | Decision, by: str, *, now: f
     if asked.name:
         value = given.value if isinstance(given, Provide) else given
         check_answer(name, asked.expects, value)
-        return Answer(value, by)
+        return Answer(value, by, roles_of(by))
     decision = _decision(asked, given)
-    return Answer(by=by, decision=decision)
+    return Answer(by=by or decision.by, roles=roles_of(by or decision.by), decision=decision)
 
 
 def _decision(asked: Asked, given: Any) -> Decision:
@@ -32,7 +32,7 @@ def _decision(asked: Asked, given: Any) -> Decision:
     match given:
         case Refuse():
             return given
-        case Provide(value=value, error=error) if asked.external:
+        case Provide(value=value, error=error) if asked.external or asked.unknown:
             question = pending_call(asked).question
             if question is not None and error is None:
                 check_answer(name, asked.expects, question.filled(value) if is_object(value) else value)

@@ -389,6 +389,7 @@ class Asked(Value, omit_defaults=True):
     external: bool = False
     parameters: JsonValue = None  # the JSON schema of the call's arguments
     why: str = ""  # the reason that a rule gave
+    unknown: bool = False  # whether it is about a call whose outcome is not known
 
     @property
     def shown_name(self) -> str:
@@ -404,6 +405,7 @@ class Answer(Value, omit_defaults=True):
 
     value: JsonValue = None
     by: str = ""
+    roles: tuple[str, ...] = ()  # of whoever answers
     expired: bool = False
     decision: Decision | None = None
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .claims import Claims as Claims
     from .events import Projection as Projection
     from .events import events_of as events_of
+    from .following import next_record as next_record
     from .frame import RunFrame as RunFrame
     from .frame import Stopping as Stopping
     from .journal import Journal as Journal
@@ -77,6 +78,7 @@ else:
                 "Stopping",
             ),
             "..journal": ("Journal",),
+            "..following": ("next_record",),
             "..mailbox": (
                 "message",
                 "message_of",

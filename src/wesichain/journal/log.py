@@ -78,6 +78,10 @@ class LogWriter(Protocol):
         """Read what has come from outside."""
         ...
 
+    def release(self, unique: str) -> None:
+        """End a claim with the next append: what it names has failed, and may be done by another run."""
+        ...
+
     async def first(
         self, name: str, body: Value, *, claims: Sequence[Claim] = (), releases: Sequence[str] = ()
     ) -> None:
@@ -217,6 +221,12 @@ class JournalLog:
         """Store the entries so far, if the log has a store."""
         if self.writer is not None:
             await self.writer.flush()
+
+    async def next_record(self) -> None:
+        """Wait until the log has another record."""
+        from .following import next_record  # loaded with the first wait
+
+        await next_record(self)
 
     # --- followers -----------------------------------------------------------------------------------
 

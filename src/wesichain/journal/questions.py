@@ -22,4 +22,5 @@ def pending_call(asked: Asked) -> PendingCall:
         question,
         asked.parameters if is_object(asked.parameters) else None,
         asked.why,
+        asked.unknown,
     )

@@ -55,6 +55,7 @@ class StoreWriter:
         self._last = log.last  # where work on the run began or ended, as far as it was encoded
         self._cost = cost_between(log, 0, self._encoded)
         self._summary: Summary | None = None  # in the store
+        self._releases: list[str] = []  # claims that end with the next append
         self._busy: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
 
@@ -74,6 +75,10 @@ class StoreWriter:
                 continue
             async with self._alone():
                 await self._append()
+
+    def release(self, unique: str) -> None:
+        """End a claim with the next append."""
+        self._releases.append(unique)
 
     async def look(self) -> None:
         """Read what has come from outside. An append that is under way does so itself."""
@@ -149,13 +154,15 @@ class StoreWriter:
         until = len(self._log.records)
         self._encode(until)
         while self._entries:
+            releases = tuple(self._releases)
             try:
-                await self._store(self._entries)
+                await self._store(self._entries, releases=releases)
             except LogConflictError:
                 await self._catch_up()
                 continue
             self._after = self._entries[-1].seq
             self._entries = []
+            del self._releases[: len(releases)]
         self._stored = until
 
     async def _store(

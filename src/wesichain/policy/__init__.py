@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from wesichain.core.internal import Price, Prices, PriceTier, Spent, cost_of, lazy_getattr
 
+from .approvers import four_eyes
 from .budget import Budget
 from .decisions import (
     Fail,
@@ -65,4 +66,5 @@ __all__ = [
     "cost_of_events",
     "find_cost",
     "find_price",
+    "four_eyes",
 ]

@@ -76,6 +76,11 @@ class RunContext(Generic[DepsT_co]):
         return () if self.link is None else self.link.messages
 
     @property
+    def by(self) -> str:
+        """Who asked for the run; "" if nobody was named."""
+        return "" if self.link is None else str(self.link.by)
+
+    @property
     def spent(self) -> Spent | None:
         """The spending of the run so far; None outside a run."""
         return None if self.link is None else self.link.spent

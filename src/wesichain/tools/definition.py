@@ -39,6 +39,9 @@ Args = TypeVar("Args")
 Result = TypeVar("Result")
 Effect: TypeAlias = Literal["pure", "idempotent", "once"]
 OnEnd: TypeAlias = Literal["wait", "leave", "cancel"]
+Unique: TypeAlias = Callable[[Any], str]
+Reconcile: TypeAlias = Callable[[str, Any], Any]
+Approvers: TypeAlias = Callable[[Any, RunContext[Any], Any], bool]
 Approval: TypeAlias = bool | Callable[[Any], bool] | Callable[[RunContext[Any], Any], bool]
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_.-]{0,63}"  # compiled with the first tool
@@ -47,6 +50,10 @@ _MAX_MESSAGE = 2_000
 
 def _is_flag(value: Any) -> bool:
     return isinstance(value, bool)
+
+
+def _is_function(value: Any) -> bool:
+    return value is None or callable(value)
 
 
 _OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
@@ -66,6 +73,9 @@ _OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: isinstance(value, int) and not _is_flag(value) and value > 0,
         "a number of bytes above 0",
     ),
+    "unique": (_is_function, "a function of the arguments that returns a text"),
+    "reconcile": (_is_function, "a function of the text of unique= and the arguments"),
+    "approvers": (_is_function, "a rule over (identity, ctx, args), such as four_eyes"),
     "trust": (lambda value: value in ("inside", "outside"), "'inside' or 'outside'"),
 }
 
@@ -119,6 +129,9 @@ class ToolOptions(TypedDict, total=False):
     external: bool
     background: bool
     on_end: OnEnd
+    unique: Unique | None
+    reconcile: Reconcile | None
+    approvers: Approvers | None
     trust: Trust
 
 
@@ -148,7 +161,9 @@ class Tool(ABC, Generic[DepsT_contra]):
     returns at once and can run on the event loop. An `external` tool is not run: the run is interrupted
     until its result is provided. A call of a `background` tool answers at once, and its result comes as a
     message; `on_end` says what becomes of it when the run would end: the run waits for it ("wait"), or it goes
-    on alone ("leave"), or it is cancelled. `trust="outside"` says that its results are text of strangers (see `Flow`).
+    on alone ("leave"), or it is cancelled. `unique` names what a `once` call does, such as "charge:order-42": it
+    is done once in all runs of the journals; where its outcome is unknown, `reconcile` says what happened.
+    `approvers` is a rule of who may approve a call. `trust="outside"` says that its results are text of strangers (see `Flow`).
     """
 
     timeout: float = 30.0
@@ -161,6 +176,9 @@ class Tool(ABC, Generic[DepsT_contra]):
     external: bool = False
     background: bool = False
     on_end: OnEnd = "wait"
+    unique: Unique | None = None
+    reconcile: Reconcile | None = None
+    approvers: Approvers | None = None
     trust: Trust = "inside"
     is_agent: bool = False  # it runs another agent, which is resumed after an interruption
     agents: tuple[Any, ...] = ()  # the agents that it can run
@@ -240,6 +258,12 @@ class Tool(ABC, Generic[DepsT_contra]):
             value = getattr(self, option)
             if not is_right(value):
                 raise ToolDefinitionError(f"tool {name!r}: {option} is {value!r:.80}; use {expected}")
+        if (self.unique or self.reconcile) and self.effect != "once":
+            raise ToolDefinitionError(
+                f"tool {name!r}: unique= and reconcile= are for what is done once; add effect='once'"
+            )
+        if self.approvers is not None and not self.approval:
+            raise ToolDefinitionError(f"tool {name!r}: approvers= says who may approve; add approval=True")
         if self.isolate and not CAN_FORK:
             raise ToolDefinitionError(
                 f"tool {name!r}: isolate= needs Linux or macOS; leave it out, or run the program in WSL"

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from wesichain.core.internal import lazy_getattr
 
+from .call_args import CallArgs as CallArgs
 from .json_schema.issues import Issue as Issue
 from .labels import NO_LABELS as NO_LABELS
 from .labels import FieldLabels as FieldLabels

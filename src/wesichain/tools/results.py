@@ -7,9 +7,10 @@ from math import inf
 from typing import Any
 
 from wesichain.core import JsonValue, Part, ToolCall
-from wesichain.core.internal import Value, positions_of
+from wesichain.core.internal import Identity, Value, positions_of
 from wesichain.errors import ConfigError, ToolDispatchError
 
+from .call_args import CallArgs
 from .context import RunContext
 from .definition import Tool
 
@@ -21,13 +22,27 @@ class PreparedCall(Value):
     tool: Tool
     args: Any
 
+    def may_decide(self, identity: Identity, ctx: RunContext[Any]) -> bool:
+        """Whether somebody may decide on the call: what the tool's rule of approvers says."""
+        rule: Any = self.tool.approvers
+        if rule is None:
+            return True
+        try:
+            return bool(rule(identity, ctx, CallArgs.of(self.args)))
+        except Exception as error:
+            raise ConfigError(
+                f"the rule of approvers of tool {self.tool.name!r} raised {type(error).__name__}: {error}; it "
+                f"takes (identity, ctx, args), and returns whether this identity may decide"
+            ) from error
+
     def asks_approval(self, ctx: RunContext[Any]) -> bool:
         """Whether the call needs human approval. A rule takes `(args)` or `(ctx, args)`."""
         rule: Any = self.tool.approval
         if not callable(rule):
             return bool(rule)
         try:
-            return bool(rule(ctx, self.args) if positions_of(rule)[0] > 1 else rule(self.args))
+            args = CallArgs.of(self.args)
+            return bool(rule(ctx, args) if positions_of(rule)[0] > 1 else rule(args))
         except Exception as error:
             raise ConfigError(
                 f"the approval rule of tool {self.tool.name!r} raised {type(error).__name__}: {error}; "

@@ -38,12 +38,13 @@ from wesichain.tools import ToolContext, ToolResult
 from wesichain.tools.internal import PreparedCall
 
 from .open_call import OpenCall
-from .questions import asked_about, decided
+from .questions import UNKNOWN, approval_token, asked_about, decided
 
 if TYPE_CHECKING:
     from wesichain.agent.flow.rule import FlowRule
 
 OutT = TypeVar("OutT")
+Effect: TypeAlias = Coroutine[Any, Any, ToolResult]
 Slot: TypeAlias = PreparedCall | Observed | None
 
 _OPENING = threading.RLock()
@@ -71,6 +72,7 @@ class Batch(Generic[OutT]):
         "run",
         "slots",
         "todo",
+        "unknown",
         "waiting",
         "went_well",
         "why_waiting",
@@ -91,6 +93,7 @@ class Batch(Generic[OutT]):
         self._open: dict[str, OpenCall | None] = {}  # calls that were dispatched and have not ended
         self._is_over = False
         self._compared: list[int] = []
+        self.unknown: set[str] = set()  # the ids of calls of which it has to be found out what happened
         self.repeats: tuple[ToolCall | None, str, int] | None = None  # the guard's count, with these calls
 
     def _name(self, call: ToolCall, attempt: int) -> str:
@@ -166,10 +169,15 @@ class Batch(Generic[OutT]):
         self._check_limit(call, attempt)
         name = self._name(call, attempt)
         has_begun = log.find(f"call {name} ?", Intent) is not None and not log.has(f"tool {name} 1")
-        if has_begun and not run.goes_on_inside(call_place(place, call.id, attempt), name):
-            self.attempts[call.id] = attempt
-            self.slots[index] = failed(call, sentences.outcome_unknown(call.name))
-            return
+        is_asked = has_begun and log.has(f"asked {approval_token(run.run_id, run.step, call, UNKNOWN)}")
+        if has_begun and (is_asked or not run.goes_on_inside(call_place(place, call.id, attempt), name)):
+            tool = run.settings.registry.get(call.name)
+            if tool is not None and (tool.unique or tool.reconcile) and not log.is_replayed:
+                self.unknown.add(call.id)  # what happened is found out
+            else:
+                self.attempts[call.id] = attempt
+                self._lose(index, call)
+                return
         self.attempts[call.id] = attempt - 1
 
     def _is_compared(self, call: ToolCall, inside: str) -> bool:
@@ -183,6 +191,17 @@ class Batch(Generic[OutT]):
         if limit is not None:
             self.attempts[call.id] = attempt
             raise limit if limit.owner is self.run.account else LimitAbove(limit)
+
+    def _lose(self, index: int, call: ToolCall) -> None:
+        """Tell the model that the outcome of a call is unknown. The same call waits for a person then."""
+        tally = self.run.tally
+        tally.unknown = (*tally.unknown, (call.name, call.args))
+        self.slots[index] = failed(call, sentences.outcome_unknown(call.name))
+
+    def is_open(self, name: str) -> bool:
+        """Whether a call, by its full name in the log, is being made now."""
+        place = self.run.log.place
+        return any(name == f"{place}call {self._names.get(one, '')}" for one in self._open)
 
     def _keep_text(self, index: int, call: ToolCall, text: str) -> None:
         self.slots[index] = failed(call, text)
@@ -200,7 +219,13 @@ class Batch(Generic[OutT]):
             if not isinstance(ready, PreparedCall):
                 continue
             tool = ready.tool
-            is_asked = tool.external or tool.approval or run.flow is not None or ready.call.id in run.answers
+            is_asked = (
+                tool.external
+                or tool.approval
+                or run.flow is not None
+                or ready.call.id in run.answers
+                or self._repeats_unknown(ready)
+            )
             if is_asked and not self._may_run(index, ready):
                 if run.settings.tool_concurrency == 1:
                     return  # the calls behind it run after it
@@ -215,7 +240,13 @@ class Batch(Generic[OutT]):
             rule = self._rule(prepared)
             if rule.asks or tool.external:
                 parameters: Any = None if tool.external else tool.spec.parameters
-                asked = asked_about(run, call, external=tool.external, parameters=parameters, why=rule.why)
+                asked = asked_about(
+                    run,
+                    call,
+                    external=tool.external,
+                    parameters=parameters,
+                    why=rule.why,
+                )
                 self.pending.append(pending_call(run.question(asked)))
                 return False
             if rule.why:
@@ -233,18 +264,28 @@ class Batch(Generic[OutT]):
     def _rule(self, prepared: PreparedCall) -> Rule:
         """Whether a person has to decide on a call. What a function or the flow said is recorded."""
         run, rule = self.run, prepared.tool.approval
-        if not callable(rule) and run.flow is None:
+        is_repeated = self._repeats_unknown(prepared)
+        if not (callable(rule) or is_repeated) and run.flow is None:
             return Rule(bool(rule))
         name = f"rule {run.step} {escape_id(prepared.call.id)}"
         known = run.log.find(name, Rule) if run.is_recorded else None
         if known is None:
             run.log.refuse(name)
-            why = "" if run.flow is None else run.flow.question(prepared)
-            is_refused = bool(why) and run.flow is not None and run.flow.refuses
+            why = sentences.UNKNOWN_BEFORE if is_repeated else ""
+            if run.flow is not None:
+                why = why or run.flow.question(prepared)
+            is_refused = bool(why) and not is_repeated and run.flow is not None and run.flow.refuses
             asks = not is_refused and (bool(why) or self._needs_approval(prepared))
             known = Rule(asks, why)
             run.log.write(name, known)
         return known
+
+    def _repeats_unknown(self, prepared: PreparedCall) -> bool:
+        """Whether a `once` call without a `unique` text repeats one whose outcome is unknown."""
+        tool, call, unknown = prepared.tool, prepared.call, self.run.tally.unknown
+        return (
+            bool(unknown) and tool.effect == "once" and not tool.unique and (call.name, call.args) in unknown
+        )
 
     def _needs_approval(self, prepared: PreparedCall) -> bool:
         rule = prepared.tool.approval
@@ -364,7 +405,7 @@ class Batch(Generic[OutT]):
         if log.log.append is None and run.is_stopped:  # by a listener: it has not begun
             self._take_back(call, attempt)
             run.check_stop()
-        if tool.effect == "once" and not tool.is_agent:
+        if tool.effect == "once" and not (tool.is_agent or tool.unique):
             # One that is entered again says so under a name of this leg.
             again = log.log.leg if run.is_recorded and log.has(f"call {name} ?") else ""
             log.write(f"call {name} ?{again}", Intent(tool=tool.name))
@@ -376,11 +417,21 @@ class Batch(Generic[OutT]):
         if run.flow is not None:
             prepared = run.flow.filled(prepared, run.settings.registry)
         effect = run.backend.call(prepared, self)
+        if tool.unique or call.id in self.unknown:
+            effect = self._once(prepared, effect)
         if run.log.log.writer is not None and tool.effect != "pure":
             effect = self._stored_first(effect)
         if run.has_own_clock:
             effect = self._timed(effect)
         return effect if run.is_bare else run.watch(effect, grace=lambda: self._grace(call.id))
+
+    def _once(self, prepared: PreparedCall, effect: Effect) -> Effect:
+        """The effect of a call that is made once a purchase, or of which it is unknown whether it was made."""
+        from .once import UniqueCall  # loaded with the first of them
+
+        call = prepared.call
+        is_unknown = call.id in self.unknown
+        return UniqueCall(self, prepared, self._names[call.id]).result(effect, is_unknown=is_unknown)
 
     async def _stored_first(self, effect: Coroutine[Any, Any, ToolResult]) -> ToolResult:
         """Store what the log has before a call that may have an effect begins."""
@@ -446,6 +497,10 @@ class Batch(Generic[OutT]):
     def late(self, ctx: ToolContext) -> dict[str, Any]:
         """The fields that a context gets when they are read."""
         return self._open_call(ctx.call_id, ctx.attempt).late(ctx.step_id)
+
+    def wait_for_person(self, call: ToolCall) -> None:
+        """Let a call that is being made be entered again, since a person has to say something about it."""
+        self._open_call(call.id, self.attempts[call.id])
 
     def _open_call(self, call_id: str, attempt: int) -> OpenCall:
         """An attempt at a call; a closed one if the attempt has ended."""
@@ -597,7 +652,7 @@ class Batch(Generic[OutT]):
                 self.waiting.append(call.id)  # it is entered again
                 self.run.account.spend_tool_call(-1)
             elif is_once:
-                self.slots[index] = failed(call, sentences.outcome_unknown(call.name))
+                self._lose(index, call)
             else:
                 free = True
                 self.run.account.spend_tool_call(-1)
@@ -649,8 +704,10 @@ class Batch(Generic[OutT]):
             if isinstance(decision, Reprompt) or excluded:
                 return Settled(run.fault_text(text, decision))
             if prepared.tool.effect == "once":  # outranks every rule
-                is_unknown = isinstance(cause, ToolTimeoutError)
-                return Settled(sentences.outcome_unknown(call.name) if is_unknown else text)
+                if isinstance(cause, ToolTimeoutError):
+                    run.tally.unknown = (*run.tally.unknown, (call.name, call.args))
+                    return Settled(sentences.outcome_unknown(call.name))
+                return Settled(text)
             refusal = run.refusal(free=free)
             return Settled(again=True, steps=0 if free or refusal is not None else 1)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from wesichain.core.internal import CancellationToken, Suspended
 from wesichain.errors import RunEndedError
-from wesichain.journal.internal import Follower, Journal, JournalLog, Stopping, call_place, wait_for
+from wesichain.journal.internal import Journal, JournalLog, Stopping, call_place, next_record, wait_for
 
 if TYPE_CHECKING:
     from .open_call import OpenCall
@@ -64,7 +63,7 @@ class CallFrame:
         """Wait for a signal or a moment."""
         log = self.log
         if log.writer is None:
-            await _next_entry(log, None if due is None else due - log.clock.time())
+            await next_record(log, None if due is None else due - log.clock.time())
             self.check_act(f"{place}{kind} {name}")
             return
         log.wait(place, wait_for(kind, name, at=due))
@@ -79,31 +78,3 @@ class CallFrame:
 def journal_of(call: OpenCall) -> Journal:
     """The journal of an attempt at a call. A step that is done once stands below the call, for all attempts."""
     return Journal(CallFrame(call), call.place, call_place(call.run.log.place, call.call.id))
-
-
-class _Entered(Follower):
-    """Waits until a log has another record."""
-
-    def __init__(self) -> None:
-        self.came = asyncio.Event()
-
-    def added(self) -> None:
-        self.came.set()
-
-    def show(self, piece: tuple[Any, ...]) -> None:
-        del piece
-
-
-async def _next_entry(log: JournalLog, seconds: float | None) -> None:
-    """Wait until the log has another record, or for so long by its clock."""
-    entered = _Entered()
-    log.follow(entered)
-    came = asyncio.ensure_future(entered.came.wait())
-    timer = None if seconds is None else asyncio.ensure_future(log.clock.sleep(max(0.0, seconds)))
-    both = {came} if timer is None else {came, timer}
-    try:
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        log.unfollow(entered)
-        for task in both:
-            task.cancel()

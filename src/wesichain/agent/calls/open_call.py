@@ -164,6 +164,12 @@ class OpenCall(Mutable):
         return self.run.settings
 
     @property
+    def by(self) -> str:
+        """Who asked for the outermost run."""
+        begin = self._log.begin_of()
+        return "" if begin is None else begin.by
+
+    @property
     def spent(self) -> Spent:
         return self.run.spent()
 

@@ -30,10 +30,17 @@ from wesichain.errors import ApprovalExpiredError, ConfigError
 from wesichain.journal.internal import Asked
 from wesichain.tools.internal import PreparedCall
 
+UNKNOWN = "unknown"  # a question about what became of a call
 
-def approval_token(run_id: str, step: int, call: ToolCall) -> str:
-    """The token of one call with its arguments, in one step of one run."""
-    return _digest([run_id, step, call.id, call.name, call.args])
+
+def approval_token(run_id: str, step: int, call: ToolCall, about: int | str = 0) -> str:
+    """The token of one call with its arguments, in one step of one run.
+
+    `about` counts the decisions on it that did not hold, because who decided may not; or it says that the
+    question is what became of the call.
+    """
+    whole = [run_id, step, call.id, call.name, call.args]
+    return _digest([*whole, about] if about else whole)
 
 
 def question_token(run_id: str, step: int, call: ToolCall, question: Question, number: int) -> str:
@@ -61,12 +68,13 @@ def asked_about(
     number: int = 0,
     parameters: JsonValue = None,
     why: str = "",
+    unknown: bool = False,
 ) -> Asked:
     """A question about a call: whether to run it, what its result is, or what the running call asks."""
     ttl = run.settings.approval_ttl
     expires_at = None if ttl is None else run.settings.clock.time() + ttl
     token = (
-        approval_token(run.run_id, run.step, call)
+        approval_token(run.run_id, run.step, call, UNKNOWN if unknown else run.denied.get(call.id, 0))
         if form is None
         else question_token(run.run_id, run.step, call, form, number)
     )
@@ -81,6 +89,7 @@ def asked_about(
         parameters=parameters,
         expires_at=expires_at,
         why=why,
+        unknown=unknown,
     )
 
 
@@ -142,7 +151,7 @@ def check_decision(
     match decision:
         case Refuse():
             pass
-        case Provide() if item.external:
+        case Provide() if item.external or item.unknown:
             _check_answer(item, decision)
         case Approve() if not item.external:
             pass

@@ -60,6 +60,7 @@ def catalog(tools: Iterable[ToolSpec]) -> str:
 CUT = "the run ended before this call did"
 BESIDE_ANSWER = "the final answer beside this call was wrong; call it again if it is still needed"
 ONE_TRANSFER = "a run is handed over once, and the first such call of this reply has done it"
+UNKNOWN_BEFORE = "the outcome of the same call is unknown: it may have had its effect, or not"
 BACKGROUND = "it has been started, and its result will come in a message; go on meanwhile"
 ANSWERED = "this was the answer so far"
 WAITS = "a run inside this call waits"

@@ -29,6 +29,7 @@ class Tally(Mutable):
     free: bool = False  # whether the next model call spends no step
     found: tuple[str, ...] = ()  # the tools that searches have found
     advised: tuple[str, ...] = ()  # the tools that the advice recommends
+    unknown: tuple[tuple[str, Any], ...] = ()  # names and arguments of calls whose outcome is unknown
 
     def in_order(self, tools: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
         """The tools in the order in which they are offered: a recommended tool before similar ones.
