@@ -241,6 +241,8 @@ class ModelTurn(Generic[OutT]):
         ):
             await self._prepare_request(phase)
         self._is_prepared = False
+        if run.shared is not None and self.limit is None:
+            await run.wait(run.shared.debit(self._draft(phase), run.step + 1))
         request = self._request(phase)
         if request is None:
             return NO_REQUEST
@@ -302,8 +304,12 @@ class ModelTurn(Generic[OutT]):
         if log.log.append is None and run.is_stopped:  # by a listener: no request was sent yet
             self._give_back_step()
             run.check_stop()
-        shown = trail.messages if self.context is None else self.context.messages
-        fixed, asked = run.settings, NO_SETTINGS
+        return self._draft(phase)
+
+    def _draft(self, phase: Thinking[OutT]) -> LlmRequest:
+        """A request with the messages of the phase, as the context views show them."""
+        run, fixed, asked = self._run, self._run.settings, NO_SETTINGS
+        shown = phase.trail.messages if self.context is None else self.context.messages
         if run.own_settings is not None or fixed.model_settings is not NO_SETTINGS:
             asked = run.model_settings()
         return LlmRequest(fixed.model, shown, run.specs(), fixed.judge.output.schema, (), asked)
@@ -349,6 +355,8 @@ class ModelTurn(Generic[OutT]):
         cost, unpriced = run.paid or run.account.spend_reply(reply)
         if is_paid:
             run.paid = None
+        if run.shared is not None:
+            run.shared.settle(reply, number, cost)
         flaw = NotAReply.flaw_of_calls(reply) if reply.tool_calls else ""
         kept = replace(reply, tool_calls=()) if flaw else reply
         noted = self.limit is not None

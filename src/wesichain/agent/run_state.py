@@ -187,6 +187,7 @@ class RunState(Mutable, Generic[OutT]):
     turn: Any = field(default=None, init=False)  # the `ModelTurn`
     batch: Any = field(default=None, init=False)  # the `Batch` of calls that are being run
     current_agent: Any = field(default=None, init=False)  # if the agent or its tools can change
+    shared: Any = field(default=None, init=False)  # the `SharedAccount`, if there are shared limits
     background: Any = field(default=None, init=False)  # the `BackgroundCalls`, if there are any
     flow: Any = field(default=None, init=False)  # the `FlowRule`, if outside text may decide nothing
     asked_at: float = field(default=0.0, init=False)  # when the model was last called

@@ -679,6 +679,8 @@ class AgentRuntime(Generic[OutT]):
             is_recorded,
             is_recorded and (place.log.strict or self._began(place)),
         )
+        if account.budget.shared or account.is_nested:
+            run.shared = self._shared(run)
         rule: FlowRule | None = getattr(link, "flow", None)
         flow = settings.flow if rule is None else rule.flow
         if flow is not None:
@@ -688,6 +690,15 @@ class AgentRuntime(Generic[OutT]):
         if backend is not self._live:
             backend.attach(run)
         return run, self.run_middleware
+
+    def _shared(self, run: RunState[OutT]) -> Any:
+        """The account of a run with its shared limits, if there are any."""
+        limits = run.account.shared
+        if not limits or run.log.is_replayed:
+            return None
+        from .shared_account import SharedAccount  # loaded with the first shared limit
+
+        return SharedAccount(run, limits)
 
     def _rule(self, flow: Flow, above: FlowRule | None) -> FlowRule:
         """The rule of a run, from its own flow or from the one of the run above it."""

@@ -7,6 +7,7 @@ view N I         View       what a context view left out of the requests from st
 ask N            Reply      the reply to request N, or its error
 model N I        ModelCall  a model call that a middleware made for request N
 decide N [ID] A  Decide     what the policy decided about an error
+debit N          Debit      what a model call was charged to shared limits, at most
 limit N [ID A]   Limit      a limit that refused a model call, or a tool call
 check N I        Check      the answer after its checks, or its refusal
 rule N ID        Rule       what an approval rule returned
@@ -297,6 +298,12 @@ class Limit(Value, omit_defaults=True):
     step: int = 0  # the number of the last step, if a request was cut off
 
 
+class Debit(Value):
+    """What a model call may cost at most, by resource: it was charged to the shared limits of its run."""
+
+    most: Mapping[str, float]
+
+
 class Check(Value, omit_defaults=True):
     """The text of an answer after its checks, or why it was refused."""
 
@@ -462,6 +469,7 @@ BODIES: Mapping[str, type[Value]] = {
     "model": ModelCall,
     "decide": Decide,
     "limit": Limit,
+    "debit": Debit,
     "check": Check,
     "rule": Rule,
     "call": Result,

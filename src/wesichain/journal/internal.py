@@ -10,6 +10,7 @@ from .entries import Asked as Asked
 from .entries import Begin as Begin
 from .entries import Check as Check
 from .entries import Closing as Closing
+from .entries import Debit as Debit
 from .entries import Decide as Decide
 from .entries import End as End
 from .entries import Go as Go

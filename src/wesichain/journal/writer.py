@@ -14,7 +14,7 @@ from typing import Any
 from wesichain.core.internal import Value, replace
 from wesichain.errors import JournalConflictError
 from wesichain.policy import Backoff
-from wesichain.store import Claim, Entry, LogConflictError, Logs, StoreUnavailableError, Summary
+from wesichain.store import Charge, Claim, Entry, LogConflictError, Logs, StoreUnavailableError, Summary
 
 from .entries import End, Go, Left
 from .entry_names import parse
@@ -56,6 +56,7 @@ class StoreWriter:
         self._cost = cost_between(log, 0, self._encoded)
         self._summary: Summary | None = None  # in the store
         self._releases: list[str] = []  # claims that end with the next append
+        self._charges: list[Charge] = []  # what the next append gives back to shared limits
         self._busy: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
 
@@ -80,6 +81,10 @@ class StoreWriter:
         """End a claim with the next append."""
         self._releases.append(unique)
 
+    def charge(self, charges: Sequence[Charge]) -> None:
+        """Make charges with the next append."""
+        self._charges += charges
+
     async def look(self) -> None:
         """Read what has come from outside. An append that is under way does so itself."""
         if self._busy is None and not self._entries:
@@ -87,14 +92,21 @@ class StoreWriter:
                 await self._catch_up()
 
     async def first(
-        self, name: str, body: Value, *, claims: Sequence[Claim] = (), releases: Sequence[str] = ()
+        self,
+        name: str,
+        body: Value,
+        *,
+        claims: Sequence[Claim] = (),
+        releases: Sequence[str] = (),
+        charges: Sequence[Charge] = (),
     ) -> None:
         """Store an entry, unless the log has one of this name, which others may have written meanwhile.
 
-        `claims` and `releases` are made with it. Raises `UniqueConflictError` if another entry has a claim.
+        `claims`, `releases` and `charges` are made with it. Raises `UniqueConflictError` if another entry has a
+        claim, and `LimitReachedError` if a shared limit does not allow a charge.
         """
         if asyncio.get_running_loop() is not self._loop:
-            work = self.first(name, body, claims=claims, releases=releases)
+            work = self.first(name, body, claims=claims, releases=releases, charges=charges)
             await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
             return
         await self.flush()
@@ -103,12 +115,17 @@ class StoreWriter:
         async with self._alone():
             await self._append()
             while not self._log.has(name):
-                if await self._try_first(name, body, claims, releases):
+                if await self._try_first(name, body, claims, releases, charges):
                     return
                 await self._catch_up()
 
     async def _try_first(
-        self, name: str, body: Value, claims: Sequence[Claim], releases: Sequence[str]
+        self,
+        name: str,
+        body: Value,
+        claims: Sequence[Claim] = (),
+        releases: Sequence[str] = (),
+        charges: Sequence[Charge] = (),
     ) -> bool:
         """Store one entry that the log in memory gets once it is stored; False if the log has gone on."""
         log = self._log
@@ -117,7 +134,7 @@ class StoreWriter:
         beside.records.append(record)
         (entry,) = LogEncoder(beside, seq=self._after).take()
         try:
-            await self._store([entry], claims, releases)
+            await self._store([entry], claims, releases, charges)
         except LogConflictError:
             return False
         self._after += 1
@@ -134,7 +151,7 @@ class StoreWriter:
         async with self._alone():
             await self._append()
             while not has_mail():
-                if await self._try_first(name, body, (), ()):
+                if await self._try_first(name, body):
                     return True
                 await self._catch_up()
             return False
@@ -154,19 +171,24 @@ class StoreWriter:
         until = len(self._log.records)
         self._encode(until)
         while self._entries:
-            releases = tuple(self._releases)
+            releases, charges = tuple(self._releases), tuple(self._charges)
             try:
-                await self._store(self._entries, releases=releases)
+                await self._store(self._entries, releases=releases, charges=charges)
             except LogConflictError:
                 await self._catch_up()
                 continue
             self._after = self._entries[-1].seq
             self._entries = []
             del self._releases[: len(releases)]
+            del self._charges[: len(charges)]
         self._stored = until
 
     async def _store(
-        self, entries: Sequence[Entry], claims: Sequence[Claim] = (), releases: Sequence[str] = ()
+        self,
+        entries: Sequence[Entry],
+        claims: Sequence[Claim] = (),
+        releases: Sequence[str] = (),
+        charges: Sequence[Charge] = (),
     ) -> None:
         """Append entries, which is repeated for a while if the store is away."""
         run_id, cipher, tries = self._log.run_id, self._cipher, 0
@@ -177,7 +199,13 @@ class StoreWriter:
         while True:
             try:
                 await self._logs.append(
-                    run_id, whole, after=self._after, summary=changed, claims=claims, releases=releases
+                    run_id,
+                    whole,
+                    after=self._after,
+                    summary=changed,
+                    claims=claims,
+                    releases=releases,
+                    charges=charges,
                 )
             except StoreUnavailableError:
                 if self._log.clock.monotonic() - started > _PATIENCE:

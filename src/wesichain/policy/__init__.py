@@ -28,6 +28,7 @@ from .engines import (
     RunView,
     SelfCorrect,
 )
+from .shared_limits import SharedLimit
 
 if TYPE_CHECKING:
     from .price_lookup import cost_of_events, find_cost, find_price
@@ -61,6 +62,7 @@ __all__ = [
     "Rule",
     "RunView",
     "SelfCorrect",
+    "SharedLimit",
     "Spent",
     "cost_of",
     "cost_of_events",

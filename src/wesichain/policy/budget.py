@@ -21,6 +21,7 @@ from wesichain.core.internal import (
     Value,
     cost_of,
     field,
+    force_setattr,
     is_object,
     is_price,
     unchecked_usage,
@@ -28,6 +29,7 @@ from wesichain.core.internal import (
 from wesichain.errors import BudgetExceededError, CodecError, ConfigError, PolicyConfigError
 
 from .price_lookup import find_price
+from .shared_limits import SharedLimit
 
 
 class _BudgetType(StructMeta):
@@ -46,7 +48,8 @@ class Budget(Value, metaclass=_BudgetType):
 
     `free_retries` is the number of retries in a run that spend no step, if the policy says so. `prices` maps
     a model to its price per million tokens, as a pair (input, output) or, with the prices of a cache, as a
-    `Price`. For other models, a limited cost uses the published prices (`find_price`).
+    `Price`. For other models, a limited cost uses the published prices (`find_price`). `shared` are limits for
+    many runs together.
     """
 
     steps: int = 12
@@ -56,6 +59,7 @@ class Budget(Value, metaclass=_BudgetType):
     tool_calls: int | None = None
     free_retries: int = 3
     prices: Prices = field(default_factory=dict[str, AnyPrice])
+    shared: tuple[SharedLimit, ...] = ()
 
     @override
     def __hash__(self) -> int:  # without `prices`, since a mapping has no hash
@@ -73,6 +77,8 @@ class Budget(Value, metaclass=_BudgetType):
             if limit is not None and not (_is_number(limit) and limit >= 0):
                 raise PolicyConfigError(f"a budget of {limit!r} {name}: use 0 or more, or None for no limit")
         _check_prices(self.prices)
+        if self.shared:
+            force_setattr(self, "shared", _checked_limits(self.shared))
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
@@ -81,9 +87,18 @@ class Budget(Value, metaclass=_BudgetType):
         try:
             prices = given.get("prices", {}).items()
             given["prices"] = {name: Price(**one) if is_object(one) else tuple(one) for name, one in prices}
+            given["shared"] = tuple(SharedLimit(**one) for one in given.get("shared", ()))
             return cls(**given)
         except (AttributeError, TypeError, ConfigError) as error:
             raise CodecError(f"not a budget: {error}") from error
+
+
+def _checked_limits(given: Any) -> tuple[SharedLimit, ...]:
+    limits = tuple(given) if isinstance(given, list | tuple) else (given,)
+    for one in limits:
+        if not isinstance(one, SharedLimit):
+            raise PolicyConfigError(f"Budget(shared={given!r:.100}): use a list of SharedLimit(name, ...)")
+    return limits
 
 
 def _is_number(value: object) -> bool:
@@ -191,6 +206,22 @@ class Account:
         if price is None:
             raise ConfigError(
                 f"a budget with a cost needs the prices of {model!r}, which are not published here "
+                f"(pip install 'wesichain[prices]'): give Budget(prices={{{model!r}: (input, output)}})"
+            )
+        return price
+
+    @property
+    def shared(self) -> tuple[SharedLimit, ...]:
+        """The shared limits of this run and of those above it, each once."""
+        return tuple(dict.fromkeys(limit for account in self._upwards() for limit in account.budget.shared))
+
+    def price_for_limits(self, model: str) -> AnyPrice:
+        """The price of a model, for a shared limit of cost; `ConfigError` if it is not known."""
+        prices = {name: price for account in self._upwards() for name, price in account.budget.prices.items()}
+        price = find_price(model, prices)
+        if price is None:
+            raise ConfigError(
+                f"a shared limit of cost needs the prices of {model!r}, which are not published here "
                 f"(pip install 'wesichain[prices]'): give Budget(prices={{{model!r}: (input, output)}})"
             )
         return price
